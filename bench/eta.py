@@ -3,6 +3,7 @@
     python bench/eta.py                     # generated workloads, three minutes
     python bench/eta.py FILE 8x8 300        # the first 300 jobs of a trace, on nodes x GPUs
     python bench/eta.py --log RUN.log …     # logs of real runs on this machine, each on its own
+    python bench/eta.py --cost              # what one pass over 1,000 waiting jobs on 64 GPUs takes
 
 While a run goes on, all its unfinished jobs are foreseen at ten moments, by the snapshot alone. Afterwards it is known
 when each started and ended. The range should hold 80 of 100 outcomes. `off` is the median of how far the middle of the
@@ -11,6 +12,7 @@ range is from the end, as a share of the time from the moment until then.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import defaultdict
@@ -23,10 +25,13 @@ import numpy as np
 
 from headway.cli.jobs.eta import local_costs
 from headway.cli.wiring import make_policy
-from headway.core.job import JobId
+from headway.core.board import Board
+from headway.core.job import Job, JobId, Role
 from headway.core.node import Node, Nodes
+from headway.core.quantity import GPU
 from headway.core.states import State
 from headway.cycle.loop import Decided, run
+from headway.estimates.plain_books import DeclaredBook
 from headway.estimates.progress import ProgressBook
 from headway.forecast.eta import forecast
 from headway.forecast.present import Present
@@ -54,6 +59,9 @@ Outcome = tuple[str, bool, float, float]
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--cost"]:
+        cost()
+        return
     print(f"{'trace':<24} {'policy':<10} {'what':<12} {'count':>6} {'inside':>7} {'off':>6} {'range':>6}")
     if sys.argv[1:2] == ["--log"]:
         for kind, logs in groupby(sorted(sys.argv[2:], key=_kind), _kind):
@@ -71,6 +79,24 @@ def main() -> None:
             began = time.process_time()
             table(name, policy, [one for trace in runs for one in outcomes(trace, nodes, policy)])
             print(f"{'':<24} {policy:<10} processor seconds: {time.process_time() - began:.0f}", flush=True)
+
+
+def cost() -> None:
+    """In turns; the least of five."""
+    nodes = Nodes.of([Node(name=f"n{number}", capacity=((GPU, 8),)) for number in range(8)])
+    board = Board(nodes)
+    for number in range(1000):
+        replicas = 1 + number % 3
+        role = Role(name="worker", replicas=replicas, min=replicas, max=replicas, request=((GPU, 1),))
+        board.add(Job(id=JobId(f"j{number}"), roles=(role,), seconds=100.0 + 7 * (number % 90)), 0.0)
+    present = Present.of(DeclaredBook().annotate(board.snapshot(0.0)))
+    took = dict.fromkeys(("headway", "fifo"), math.inf)
+    for policy in 5 * list(took):
+        began = time.process_time()
+        forecast(present, POLICIES[policy](), draws=0)
+        took[policy] = min(took[policy], time.process_time() - began)
+    seconds = ", ".join(f"{policy} {least:.2f}" for policy, least in took.items())
+    print(f"processor seconds of one pass: {seconds}; ratio {took['headway'] / took['fifo']:.1f}")
 
 
 def _kind(log: str) -> tuple[str, str]:

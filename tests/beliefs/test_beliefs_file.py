@@ -19,6 +19,7 @@ from headway.estimates.history.history import History
 from headway.estimates.job.promise import UserReliability
 from headway.estimates.job.target import GRID, Reached
 from headway.estimates.speed.model import Form
+from headway.estimates.speed.types import MOST_JOBS, MOST_MODELS, TypeLesson, TypeLessons
 from make import a_job
 
 positive = some.floats(0, 1e6, allow_subnormal=False)
@@ -36,25 +37,36 @@ usual = some.dictionaries(
     some.builds(UsualSeconds, positive, some.floats(-9, 9), some.lists(some.floats(-9, 9), max_size=2).map(tuple)),
     max_size=3,
 )
+a_name = some.text(max_size=4)
+shown_on_types = some.tuples(
+    a_name, a_name, some.builds(TypeLesson, a_name, some.dictionaries(a_name, some.floats(-50, 50), max_size=3))
+)
 by_type = some.tuples(some.text(max_size=5), some.just(Form.GANG), some.sampled_from(["t4", "a100"]))
 
 
-@given(some.dictionaries(some.tuples(some.text(max_size=5), some.just(Form.GANG)), kinds, max_size=4),
-       some.dictionaries(by_type, kinds, max_size=3), some.builds(ChangeCosts, usual, usual),
-       some.lists(some.floats(1, 1e6), max_size=9))  # fmt: skip
-def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, on_types, costs, seconds):
+@given(
+    some.dictionaries(some.tuples(some.text(max_size=5), some.just(Form.GANG)), kinds, max_size=4),
+    some.dictionaries(by_type, kinds, max_size=3),
+    some.builds(ChangeCosts, usual, usual),
+    some.lists(some.floats(1, 1e6), max_size=9),
+    some.lists(shown_on_types, max_size=30).map(TypeLessons.of),
+)
+def test_a_history_is_read_back_as_it_was(tmp_path_factory, found, types, costs, seconds, on_types):
     durations = Durations()
     for number, took in enumerate(seconds):
         durations = durations.add(a_job(f"j{number}", model="bert", user="ann"), took)
     shape = np.linspace(0.0, 1.0, GRID)
     target = Target(value=0.5)
     reached = {("bert", target): Reached((10.0, 12.5), (shape,))}
-    history = History(found, durations, reached, {"ann": UserReliability(3.0, 0.7)}, types=on_types, costs=costs)
+    users = {"ann": UserReliability(3.0, 0.7)}
+    history = History(found, durations, reached, users, types=types, on_types=on_types, costs=costs)
     path = tmp_path_factory.mktemp("beliefs") / "b.json"
     write_beliefs(path, LearnedBeliefs(history, until=3.5))
     again = read_beliefs(path)
     assert again.history.kinds == history.kinds
     assert again.history.types == history.types
+    assert again.history.on_types == on_types
+    assert list(again.history.on_types.by_model) == list(on_types.by_model), "the last that showed something last"
     assert again.history.costs == history.costs
     assert again.history.durations == history.durations
     assert again.history.users == history.users
@@ -81,11 +93,23 @@ def test_a_file_from_before_starts_were_learned_is_read(tmp_path):
     assert read_beliefs(path).history.costs == ChangeCosts()
 
 
+def test_of_what_jobs_have_shown_of_types_a_bounded_part_is_kept(tmp_path):
+    """The newest, as in a run: a file may be anyone's."""
+    path = tmp_path / "b.json"
+    jobs = {f"j{number}": ["ann", {"k80": 0.5, "v100": -0.5}] for number in range(MOST_JOBS + 5)}
+    path.write_text(json.dumps({**GOOD, "on_types": {f"m{number}": jobs for number in range(MOST_MODELS + 3)}}))
+    found = read_beliefs(path).history.on_types.by_model
+    assert (len(found), *found)[:2] == (MOST_MODELS, "m3")
+    assert next(iter(found["m3"])) == "j5"
+    assert len(found["m3"]) == MOST_JOBS
+
+
 def test_a_file_without_types_names_none(tmp_path):
     """So an earlier headway reads it, and it is as it was before types were kept."""
     path = tmp_path / "b.json"
     write_beliefs(path, LearnedBeliefs(History({("m", Form.GANG): ModelHistory()})))
     assert "accelerator" not in path.read_text()
+    assert "on_types" not in path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -106,6 +130,7 @@ def test_a_file_without_types_names_none(tmp_path):
         ({**GOOD, "starts": {"m": [1, 2, [0, 0, 0]]}}, "starts"),
         ({**GOOD, "stops": {"m": [-1, 2, []]}}, "stops"),
         ({**GOOD, "stops": {"m": [1, 1e9, []]}}, "stops"),
+        ({**GOOD, "on_types": {"m": {"a": ["ann", {"k80": 51}]}}}, "on_types"),
         ({**GOOD, "targets": [{**TARGET, "lengths": [0]}]}, "targets[0].lengths"),
         ({**GOOD, "targets": [{**TARGET, "shapes": [[1]]}]}, "targets[0].shapes: must have 65 numbers"),
     ],

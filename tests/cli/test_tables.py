@@ -13,7 +13,7 @@ from headway.cli.jobs.jobs import table_of
 from headway.cli.machine import queue
 from headway.cli.machine.queue_status import JobStatus
 from headway.cli.screen.live_table import live_table
-from headway.cli.screen.show import job_table
+from headway.cli.screen.show import job_table, summary
 from headway.cli.screen.tables import TableColumn, fitted
 from headway.cli.studies import experiment as experiment_command
 from headway.core.plan import Plan
@@ -22,7 +22,7 @@ from headway.cycle.loop import Decided
 from headway.experiment.case import said
 from headway.experiment.registry import EXPERIMENTS
 from headway.forecast.times import Range
-from headway.record.metrics import Course
+from headway.record.metrics import Course, Tally
 from make import a_job, a_snapshot, running, some_nodes, waiting
 
 
@@ -170,3 +170,10 @@ def test_the_jobs_of_a_queue_say_when_they_are_done_in_80_columns(far):
     assert {"done", "deadline", "why"} <= {*lines[1].split()}
     assert any("needs 1 cpu; 0 c" in line for line in lines)
     assert max(map(len, lines)) <= 80
+
+
+def test_the_summary_tells_how_much_of_what_was_held_was_used():
+    """Where it was measured."""
+    result = Tally().result() | {"utilisation": {"cpu": 0.8, "memory": 0.5}}
+    assert "used" not in summary(result)
+    assert "  used        75 % of the cpu that was held" in summary(result | {"used": {"cpu": 0.6}}).splitlines()

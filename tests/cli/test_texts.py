@@ -64,7 +64,7 @@ def test_why_a_job_failed_is_shown_as_it_is(screen):
 
 
 RESULT = {
-    "policy": "p[/x].py", "finished": 0, "jobs": 1, "failed": 1, "utilisation": {}, "makespan": 1.0,
+    "policy": "p[/x].py", "finished": 0, "jobs": 1, "failed": 1, "utilisation": {}, "used": {}, "makespan": 1.0,
     "jct": dict.fromkeys(("mean", "p50", "p95", "p99")), "wait": {"mean": None}, "slowdown": {"mean": None},
     "deadlines": {"total": 0},
 }  # fmt: skip

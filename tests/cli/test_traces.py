@@ -55,7 +55,7 @@ def test_the_list_has_every_collection_and_fits(capsys, monkeypatch):
 def test_a_folder_is_made_of_clones_and_what_is_not_there_is_told(small, capsys):
     code, said, _ = call(capsys, "traces", "convert", small / "clones", small / "out")
     assert code == 1
-    assert "1 of 9 files, 1 of them made now" in said
+    assert "1 of 15 files, 1 of them made now" in said
     assert "  git clone --depth 1 https://github.com/siasosp23/artifacts\n" in said
     assert (small / "out" / WHOLE).read_bytes() == CONTENT
     told = json.loads(call(capsys, "traces", "convert", small / "clones", small / "out", "--json")[1])
@@ -70,10 +70,10 @@ def test_a_folder_is_checked_and_experiments_that_can_run_are_told(small, capsys
     code, said, _ = call(capsys, "traces", "check")
     assert code == 1
     assert [line.split() for line in said.splitlines() if line.startswith((" sia", " one", " both", " tiresias"))] == [
-        ["sia", "0", "of", "8", "8", "missing"],
+        ["sia", "0", "of", "14", "14", "missing"],
         ["tiresias", "1", "of", "1", "1", "complete"],
         ["one", "yes"],
-        ["both", "no:", "sia/workloads/philly/workload-1.csv", "and", "7", "more"],
+        ["both", "no:", "sia/workloads/philly/workload-1.csv", "and", "13", "more"],
     ]
     for one in traces.origins():
         (small / "out" / one.file).parent.mkdir(parents=True, exist_ok=True)

@@ -69,9 +69,22 @@ def test_whether_it_will_be_in_time_is_told_and_what_would_help():
     rank = explain_with(Deadline(restart=0.0), a_snapshot(late, nodes=some_nodes(1, gpus=4)), 0)
     assert rank["in_time"]["verdict"] == "no"
     assert any("50 seconds later" in line for _, line in sentences(rank))
+    assert any(line.endswith("Earliest 100 o'clock.") for _, line in sentences(rank, "{:.0f} o'clock".format))
     unknown = explain_with(Deadline(), a_snapshot(a_job("a", deadline=50.0), left={}), 0)
+    assert not any("o'clock" in line for _, line in sentences(unknown, "{:.0f} o'clock".format))
     assert unknown["in_time"]["verdict"] == "unknown"
     assert json.dumps(unknown, allow_nan=False)
+
+
+def test_a_job_in_time_is_told_with_the_time_of_day_where_there_is_a_clock():
+    """With the give of its end, where that is a second or more."""
+    told = {"in_time": {"verdict": "yes", "sentence": "In time with 4 replicas.", "done_at": 60.0, "give": 360.0}}
+    assert sentences(told) == [("in time", "yes: In time with 4 replicas.")]
+    assert sentences(told, lambda _: "14:20") == [("in time", "yes: In time with 4 replicas. Ends 14:20 ± 6 min.")]
+    told["in_time"] |= {"give": 0.2}
+    assert sentences(told, lambda _: "14:20")[0][1].endswith("Ends 14:20.")
+    told["in_time"] |= {"done_at": None}
+    assert sentences(told, lambda _: "14:20") == sentences(told)
 
 
 def test_why_a_job_keeps_its_size_is_told():

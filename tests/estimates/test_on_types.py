@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from headway.beliefs.file import NO_BELIEFS
+from headway.beliefs.kept_book import go_on_learning
 from headway.core.job import JobId
 from headway.core.node import Constraint, Nodes
 from headway.core.snapshot import Sample
@@ -46,7 +48,7 @@ def test_a_type_of_which_nothing_is_published_is_taken_to_be_like_the_others():
 def test_tables_of_speeds_are_in_order():
     """Each generation of one line of products is faster than the one before."""
     for line in (
-        ("k80", "p100", "v100", "a100", "h100pcie", "h100", "h200", "b200"), ("t4", "l4", "l40s", "rtx6000ada"),
+        ("k80", "p100", "v100", "a100", "h100pcie", "h100", "h200", "b200"), ("t4", "a10", "rtx6000ada"),
         ("gtx1080ti", "rtx2080ti", "rtx3080", "rtx3090", "rtx4090"), ("rtx6000", "rtxa6000", "rtx6000ada"),
     ):  # fmt: skip
         speeds = [RELATIVE_SPEED[kind] for kind in line]
@@ -118,6 +120,21 @@ def test_what_a_job_taught_is_forgotten_when_its_reports_turn_odd():
     assert told.seconds[0] == pytest.approx(PUBLISHED, rel=0.01)
 
 
+def test_a_restart_believes_of_types_what_was_believed_and_forgets_what_turns_odd_later(tmp_path):
+    """Also the next leader of a cluster, who has these files and no log."""
+    file = tmp_path / "run.log.beliefs"
+    liar, honest = a_job("a", model="mine"), a_job("b", model="mine")
+    live = _on_both(liar, total=30_000, book=go_on_learning(file, NO_BELIEFS, ()))
+    live.keeper.write()
+    again = go_on_learning(file, NO_BELIEFS, ())
+    asked = a_snapshot(waiting(honest), nodes=NODES)
+    before, after = (book.annotate(asked).estimates.on_types([0])[0] for book in (live, again))
+    assert after == before
+    assert after.seconds[0] < 0.8 * PUBLISHED
+    odd, _ = _reports(again, liar, 1, 800.0, 60.0, 30_000, 30_000)
+    assert odd.annotate(asked).estimates.on_types([0])[0].seconds[0] == pytest.approx(PUBLISHED, rel=0.01)
+
+
 def test_a_job_that_was_measured_on_a_type_that_is_gone_is_told_of_the_others():
     job = a_job("a", model="mine")
     book, _ = _reports(ProgressBook(), job, 0, 0.0, 40.0, 0)
@@ -157,9 +174,9 @@ def _reports(book, job, node, begins, pace, step, total=1_000_000):
     return book, step + int(300 * pace)
 
 
-def _on_both(job, gain=1.5, total=1_000_000):
+def _on_both(job, gain=1.5, total=1_000_000, book=None):
     """A job that has run on a K80 and then on a V100."""
-    book, step = _reports(ProgressBook(), job, 0, 0.0, 40.0, 0, total)
+    book, step = _reports(book or ProgressBook(), job, 0, 0.0, 40.0, 0, total)
     return _reports(book, job, 1, 400.0, 40.0 * gain, step, total)[0]
 
 
@@ -212,7 +229,7 @@ def test_nodes_know_their_types():
     [
         ("nvidia-a100-sxm4-80gb", "a100"), ("tesla-t4", "t4"), ("nvidia-tesla-v100", "v100"), ("k80", "k80"),
         ("nvidia-geforce-rtx-2080-ti", "rtx2080ti"), ("mystery", "mystery"),
-        ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA-L40S", "l40s"),
+        ("NVIDIA GeForce RTX 2080 Ti", "rtx2080ti"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA-H200", "h200"),
         ("NVIDIA RTX 6000 Ada Generation", "rtx6000ada"), ("Quadro RTX 6000", "rtx6000"), ("NVIDIA A10", "a10"),
         ("NVIDIA-H100-PCIe", "h100pcie"), ("AMD_Instinct_MI300X_OAM", "mi300x"), ("NVIDIA RTX A6000", "rtxa6000"),
         ("nvidia rtx a1000", "nvidia rtx a1000"), ("quadro p1000", "quadro p1000"), ("nvidia t400", "nvidia t400"),

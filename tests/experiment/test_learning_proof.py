@@ -16,7 +16,7 @@ from headway.experiment.learning.plan import Window, read_plan, small, windows_o
 from headway.experiment.learning.proof import Proof, keep_networks, look, looks, told
 from headway.experiment.learning.proof_runs import KNOWING, OTHERS, Learnt, ProofContext, arm, labels, told_by
 from headway.experiment.learning.proof_stats import change, interval, slowest_of
-from headway.experiment.learning.proof_windows import first_arrival, job_sets, scenario, teaching
+from headway.experiment.learning.proof_windows import GENERATED, SOURCES, first_arrival, scenario, teaching
 from headway.learn.training.candidate import Candidate, Ranges
 from headway.learn.training.train import TASKS_AT_ONCE, Trained, TrainSettings
 from headway.policies.headway import Headway
@@ -65,14 +65,30 @@ def test_the_budgets_allow_at_least_one_generation_of_settings_and_two_of_networ
 
 def test_no_job_is_in_two_sets(trace):
     plan = replace_jobs(60)
-    sets = job_sets(plan, DIGEST, "itp, half")
+    sets = job_sets(plan, "itp, half")
     assert len(sets) == 10
     names = [name for found in sets.values() for name in found]
     assert min(map(len, sets.values())) > 0
     assert len(names) == len(set(names))
-    own = job_sets(plan, DIGEST, "generated")
+    own = job_sets(plan, "generated")
     assert len(own) == 23
     assert len({name for found in own.values() for name in found}) == sum(map(len, own.values()))
+
+
+def job_sets(plan, source):
+    """By window and by part that teaches: its jobs."""
+    found = {one.source: _names(one) for one in teaching(plan, DIGEST, source)}
+    return found | {
+        one.name: _names(scenario(plan, DIGEST, one)) for one in windows_of(plan) if one.source == source
+    }  # fmt: skip
+
+
+def _names(one):
+    """Generated workloads and those of one file each number their jobs alike: the window is part of the name."""
+    own = (
+        one.source.startswith(GENERATED) or "{}" in SOURCES[one.source.rpartition(" ")[0].removesuffix(" tuning")].file
+    )
+    return {f"{one.source if own else ''}/{job.id}" for job in one.trace.jobs}
 
 
 def replace_jobs(jobs):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from headway.experiment.native.proof import ProofPlan, SliceFigures, joined, pro
 from headway.experiment.native.runs import LiveRun, LiveRuns
 from headway.experiment.native.slices import Slice
 from headway.experiment.native.trainers import PodSeen
+from headway.kube.api.errors import Invalid
 from make import a_job
 
 ROOT = Path(__file__).parents[2]
@@ -50,10 +52,11 @@ def figures(name: str, result: LiveResult | None, repeat: int = 1) -> SliceFigur
     return SliceFigures(LiveRun(ONE, name, 50, repeat), result, None)
 
 
-def test_a_run_that_comes_to_nothing_does_not_end_the_others(monkeypatch, tmp_path):
+@pytest.mark.parametrize("error", [TimeoutError, partial(Invalid, 422)])
+def test_a_run_that_comes_to_nothing_does_not_end_the_others(error, monkeypatch, tmp_path):
     def performed(case: object, contender: Any, *_: object) -> LiveResult:
         if contender.title == "native, PodGroup":
-            raise TimeoutError("the scheduler did not come to rest at second 7")
+            raise error("the scheduler did not come to rest at second 7")
         return a_result(1.0)
 
     monkeypatch.setattr(proof, "perform_live", performed)

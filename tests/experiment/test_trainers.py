@@ -156,6 +156,8 @@ def test_failed_pods_that_are_shown_again_are_no_part_of_the_next_gang():
     list(made.see(a_pod("a"), 0.0))
     until(made, 930.0)
     assert list(made.see(a_pod("a", over=True), 930.0)) == []
+    assert list(made.see(a_pod("a"), 930.0)) == [], "that it has a node is heard late"
+    assert until(made, 1000.0) == []
     list(made.see(a_pod("a", 1, attempt=1), 930.0))
     until(made, 1100.0)
     assert made.jobs["a"].began is None, "half a gang, and a failed pod"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import replace
 
@@ -271,6 +272,23 @@ def test_the_background_looks_again_after_a_pause_however_little_it_takes():
     assert (first, background.newest.draws) == (FIRST_DRAWS, DRAWS)
 
 
+def test_where_no_thread_can_be_had_the_background_tries_again_later(monkeypatch):
+    """The machine may have too many; whoever decides goes on."""
+    present = Present.of(DeclaredBook().annotate(a_snapshot(a_job("a", seconds=50.0), nodes=ONE)))
+    background = Paced(POLICIES["fifo"])
+
+    def refused(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as here:
+        here.setattr(threading.Thread, "start", refused)
+        background.look(lambda: present)
+    assert background.newest is None
+    assert 0.0 < background.due_in <= Paced.EVERY
+    time.sleep(background.due_in)
+    _looked(background, present)
+
+
 def test_nothing_is_written_to_the_snapshot_that_is_foreseen():
     board_jobs = [a_job(f"j{i}", seconds=10.0 + i) for i in range(5)]
     snapshot = DeclaredBook().annotate(a_snapshot(*board_jobs, nodes=some_nodes(1, gpus=2)))
@@ -279,12 +297,13 @@ def test_nothing_is_written_to_the_snapshot_that_is_foreseen():
     assert (snapshot.jobs.state.tolist(), snapshot.free.tolist()) == before
 
 
-def test_a_thousand_jobs_take_seconds():
-    """The aim is two seconds of processor time, by `bench/eta.py`; here only that it is not far off."""
+@pytest.mark.parametrize("policy", ["headway", "fifo"])
+def test_a_thousand_jobs_take_seconds(policy):
+    """The aim is two seconds of processor time, by `bench/eta.py --cost`; here only that it is not far off."""
     nodes = [a_node(f"n{i}", gpus=8) for i in range(8)]
     jobs = [a_job(f"j{i}", 1 + i % 3, seconds=100.0 + 7 * (i % 90)) for i in range(1000)]
     snapshot = DeclaredBook().annotate(a_snapshot(*jobs, nodes=type(ONE).of(nodes)))
     began = time.process_time()
-    found = forecast(Present.of(snapshot), POLICIES["fifo"](), draws=0)
-    assert time.process_time() - began < 5.0
+    found = forecast(Present.of(snapshot), POLICIES[policy](), draws=0)
+    assert time.process_time() - began < 8.0
     assert len(found.jobs) == 1000

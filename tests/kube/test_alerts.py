@@ -131,7 +131,7 @@ def metrics() -> dict[str, set[str]]:
         watches=lambda: [("Pod", 1.0, 1)], guard=lambda: "on", ages=lambda: {"worker": 1.0},
     ))  # fmt: skip
     key = ("q", "x")
-    shown.count(Figures({key: 1}, {key: 1}, {key: 1.0}, {"q": 1.0}, {"q": 1.0}, {"cpu": 1.0}))
+    shown.count(Figures({key: 1}, {key: 1}, {key: 1.0}, {"q": 1.0}, {"q": 1.0}, {"cpu": 1.0}, {"q": 1.0}))
     shown._requests.labels("bind", "200").inc()
     shown._seconds.labels("bind").observe(1.0)
     shown.heard("list", 200, 1.0)

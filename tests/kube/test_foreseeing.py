@@ -107,9 +107,13 @@ class Looks:
 
 
 @pytest.fixture
-def looks(monkeypatch):
+def stand_in(monkeypatch):
     monkeypatch.setattr(foreseeing, "LooksAhead", Looks)
     Looks.made = []
+
+
+@pytest.fixture
+def looks(stand_in):
     small = SmallCluster()
     small.api.submit("huge", {"roles": {"main": {"replicas": 1, "cpu": 900}}})
     small.turn(3)
@@ -165,6 +169,24 @@ def test_what_was_foreseen_long_ago_is_not_told_any_more(looks):
     assert cluster.following.foreseen
     _looked(looks, seeing, after=10.0)
     assert not cluster.following.foreseen
+
+
+def test_the_last_job_that_waited_is_told_what_was_foreseen_while_it_starts(stand_in, monkeypatch):
+    small = SmallCluster()
+    monkeypatch.setattr(small.api, "bind_pod", lambda pod, node: pod["spec"].update(nodeName=node))
+    uid = small.api.submit("only", ONE_NODE)
+    seeing, now = Foreseeing(small.cluster, "fifo", make_policy("fifo"), []), small.cluster.now()
+    eta = Eta(Range(now, now, now), Range(now, now + 600.0, now + 900.0))
+    Looks.made[-1].newest = clock_times.ClockTimes(Forecast(now, {"team/only": eta}, draws=40), 0.0)
+    while not small.cluster.following.waiting:
+        small.cluster.turn()
+    for _ in range(5):
+        seeing.look(small.cluster.snapshot(small.cluster.now()))
+        small.turn()
+        small.clock.ahead += 5.0
+    assert not small.cluster.following.waiting
+    assert (small.phase(uid), "starts" in small.api.status(uid)["progress"]) == ("Starting", True)
+    assert (Looks.made[-1].looked, small.cluster._look_at) == (1, math.inf)
 
 
 def test_of_few_futures_no_range_is_told_and_nothing_of_a_job_that_may_never_end(looks):

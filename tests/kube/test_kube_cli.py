@@ -19,6 +19,7 @@ from headway.estimates.plain_books import NoEstimates
 from headway.kube.api.discovery import ClusterFacts
 from headway.kube.api.install import manifests
 from headway.kube.state import ClusterState
+from headway.policies.baselines.fifo import first_fit
 from headway.record.lines import Head
 from headway.record.log import LogWriter
 
@@ -91,6 +92,26 @@ def test_a_policy_that_raises_is_told_and_a_safe_one_decides(monkeypatch, caplog
     schedule._serve(small.cluster, broken, ("fifo", []), NoEstimates(), writer, None, state)
     assert small.phase(good) == "Running"
     assert caplog.text.count("ZeroDivisionError: by zero; first-fit decides") == 1
+
+
+@pytest.mark.parametrize(("policy", "times"), [("migration", 1), ("fifo", 0)])
+def test_that_nothing_can_be_shared_is_told_once(policy, times, monkeypatch, caplog, tmp_path):
+    """When jobs run, and neither they nor those that wait have a cpu limit above their request."""
+    from headway.cli.cluster import schedule
+
+    small = SmallCluster()
+    jobs = [small.api.submit(name, HEALTHY) for name in ("a", "b")]
+
+    def decides(snapshot):
+        if all(small.phase(job) == "Running" for job in jobs):
+            small.cluster.stop()
+        return first_fit(snapshot)
+
+    monkeypatch.setattr(schedule.signal, "signal", lambda *_: None)
+    writer = LogWriter(None, Head("kube", policy, "none"))
+    state = ClusterState("headway-system", tmp_path / "run.log")
+    schedule._serve(small.cluster, decides, (policy, []), NoEstimates(), writer, None, state)
+    assert caplog.text.count("no job has a cpu limit above its request") == times
 
 
 def test_a_run_that_ended_while_its_log_was_put_aside_goes_on(tmp_path):

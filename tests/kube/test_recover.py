@@ -189,6 +189,14 @@ def test_what_was_lost_meanwhile_costs_the_work_since_the_last_checkpoint():
     assert (gang.state, columns["stops"]) == (State.STOPPING, 2.0), "it counts when its pods are gone"
 
 
+def test_a_move_whose_new_pods_were_not_made_is_a_stop():
+    """Policies that move a job once moved it again after such a restart."""
+    gang, columns, _ = found(kept(replace(MOVING, saved=True, attempt=1)))
+    assert (gang.state, gang.wanted.attempt, columns["stops"]) == (State.WAITING, 1, 3.0)
+    gang, columns, _ = found(kept(replace(STARTING, attempt=1)))
+    assert (gang.state, columns["stops"]) == (State.WAITING, 2.0), "what was not begun was not stopped"
+
+
 def test_a_last_step_that_was_reported_and_no_pods_is_an_end_that_nobody_knows():
     job = replace(JOB, steps=100)
     for step_, frozen in ((99, ""), (100, UNKNOWN_END)):

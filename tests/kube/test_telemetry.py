@@ -18,6 +18,7 @@ from headway.core.errors import UserError
 from headway.core.states import State
 from headway.kube.api.client import Client
 from headway.kube.api.errors import NotFound, Unreachable
+from headway.kube.api.usage import PodUsage
 from headway.kube.telemetry.figures import MAX_QUEUES, OTHERS, figures
 from headway.kube.telemetry.metrics import Metrics, Sources
 from headway.kube.telemetry.serve import Telemetry
@@ -124,6 +125,17 @@ def test_many_queues_are_told_as_one(small):
     found = figures(gangs, 0.0, small.cluster.board.nodes)
     assert len({queue for queue, _ in found.jobs}) == MAX_QUEUES + 1
     assert sum(count for (queue, _), count in found.jobs.items() if queue == OTHERS) == 50
+
+
+def test_what_is_used_is_told_beside_what_the_same_jobs_hold(small):
+    uid = small.api.submit("runs", FITS)
+    small.turn(4)
+    later(small)
+    gang, nodes = small.cluster.gangs[uid], small.cluster.board.nodes
+    assert figures([gang], 0.0, nodes).measured.get("", 0.0) == 0.0
+    found = figures([gang, replace(gang, usage=PodUsage(0.5, 1 << 20))], 0.0, nodes)
+    assert found.used == {"": 0.5}
+    assert found.measured[""] == found.held["", "cpu"] / 2 > 0.0
 
 
 def test_many_queues_of_what_happens_are_told_as_one(small):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from forked import headway
 from headway.cli.app import app_for
@@ -192,6 +193,27 @@ def test_the_systemd_unit_starts_the_queue_in_the_foreground(home):
     command = ["systemd-analyze", "verify", "--man=no", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "headway.service" not in done.stdout + done.stderr
+
+
+def test_the_queue_has_the_options_of_a_run_and_files_given_count_from_any_folder(home):
+    run, up = (
+        {word for option in get_command(app_for([name])).commands[name].params for word in option.opts}
+        for name in ("run", "up")
+    )
+    assert run - up == {"files", "--state", "--fresh", "--dry-run", "--json"}
+    for name in ("q=1.yaml", "beliefs.json", "nodes.yaml", "users.yaml", "mine.py"):
+        (home / name).touch()
+    _say(
+        *("up", "--systemd", "--policy", "mine.py:agent", "--env", "headway/Order-v0", "--set", "margin=0.5"),
+        *("--set", "user_priority=users.yaml", "--queues", "q=1.yaml", "--cluster", "nodes.yaml", "--no-cgroups"),
+        *("--estimates", "progress", "--beliefs", "beliefs.json", "--share", "--gpus", "none", "--save-seconds", "30"),
+    )
+    command = (home.parents[1] / "config/systemd/user/headway.service").read_text().partition("--foreground ")[2]
+    assert command.partition("\n")[0] == (
+        f"--policy {home}/mine.py:agent --env headway/Order-v0 --set margin=0.5 "
+        f"--set user_priority={home}/users.yaml --queues {home}/q=1.yaml --cluster {home}/nodes.yaml "
+        f"--beliefs {home}/beliefs.json --no-cgroups --share --gpus none"
+    )
 
 
 def test_one_line_makes_a_job_of_the_folder_and_environment_where_it_is_said(home, monkeypatch, capsys):

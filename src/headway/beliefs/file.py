@@ -18,7 +18,7 @@ import numpy as np
 
 from headway.beliefs.whole_file import read_whole, write_whole
 from headway.core.errors import UserError
-from headway.core.job import Target
+from headway.core.job import JobId, Target
 from headway.estimates.history.by_user import ModelHistory, Seconds, Shown
 from headway.estimates.history.change_costs import ChangeCosts, Usual, UsualSeconds
 from headway.estimates.history.durations import Durations, Explained, Histogram
@@ -28,6 +28,7 @@ from headway.estimates.history.lessons import ModelOnType
 from headway.estimates.job.promise import UserReliability
 from headway.estimates.job.target import GRID, Reached
 from headway.estimates.speed.model import Form
+from headway.estimates.speed.types import TypeLesson, TypeLessons
 
 FORMAT = "headway beliefs"
 VERSION = 1
@@ -110,6 +111,8 @@ class BeliefsFields(msgspec.Struct, forbid_unknown_fields=True):
     """From the decision until the job ran."""
     stops: Usually = {}
     """From the decision until the job was down."""
+    on_types: dict[str, dict[str, tuple[str, dict[str, Logarithm]]]] | msgspec.UnsetType = msgspec.UNSET
+    """By model and job: its user, and the logarithm of its seconds per step on each type of accelerators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,8 @@ def write_beliefs(path: Path, beliefs: LearnedBeliefs, headway: str = "", *, pri
         msgspec.UNSET,
         {user: (trust.count, trust.mean) for user, trust in history.users.items()},
         _usually(history.costs.starts), _usually(history.costs.stops),
+        {model: {job: (one.user, dict(one.paces)) for job, one in jobs.items()}
+         for model, jobs in history.on_types.by_model.items()} or msgspec.UNSET,
     )  # fmt: skip
     write_whole(path, msgspec.json.format(msgspec.json.encode(fields), indent=1), private=private)
 
@@ -222,7 +227,11 @@ def _history(fields: BeliefsFields) -> History:
     users = {user: UserReliability(*numbers) for user, numbers in fields.promises.items()}
     explained = {name: Explained(*numbers) for name, numbers in fields.explained.items()}
     costs = ChangeCosts(_usual(fields.starts), _usual(fields.stops))
-    return History(kinds, Durations(durations, explained), targets, users, types=types, costs=costs)
+    shown = fields.on_types or {}
+    on_types = TypeLessons.of(
+        (model, JobId(job), TypeLesson(*told)) for model, jobs in shown.items() for job, told in jobs.items()
+    )
+    return History(kinds, Durations(durations, explained), targets, users, types=types, on_types=on_types, costs=costs)
 
 
 def _kind(where: str, fields: KindFields) -> ModelHistory:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from headway import __version__
-from headway.cli.screen.completion import Completion
+from headway.cli.screen.completion import program
 from headway.cli.screen.plain_help import PlainCommand, PlainGroup
 from headway.core.errors import UserError
 
@@ -94,12 +93,6 @@ EXTRAS = {
 HELP = "A scheduler for deep-learning training that knows how much headway each job is making."
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
-        print(f"headway {__version__}")
-        raise typer.Exit
-
-
 def app_for(words: list[str]) -> typer.Typer:
     """The command line for these words: the command that the first one names, or else the list of commands."""
     return app_of(words[:1] if words and words[0] in COMMANDS else [])
@@ -107,15 +100,7 @@ def app_for(words: list[str]) -> typer.Typer:
 
 def app_of(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands; with none of them, the names of all and a sentence about each."""
-    app = typer.Typer(
-        name="headway",
-        cls=PlainGroup,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        help=HELP,
-    )
-    app.callback()(_whole)
+    app = program(HELP)
     wanted = list(names)
     for name in wanted:
         _add(app, name)
@@ -126,15 +111,6 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 def _nothing() -> None:
     """In place of a command that nobody called."""
-
-
-def _whole(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_tell_version, is_eager=True)
-    ] = False,
-    completion: Completion = None,
-) -> None:
-    pass
 
 
 def _add(app: typer.Typer, name: str) -> None:

@@ -22,7 +22,7 @@ from headway.cli.trained_policy import FILE, TRAINED, env_setting, is_agent, rea
 from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.plan import Plan
-from headway.core.policy import Policy
+from headway.core.policy import Policy, does_remember
 from headway.core.queue_rules import QueueRule
 from headway.core.snapshot import Snapshot
 from headway.core.text import lasting
@@ -49,6 +49,7 @@ __all__ = [
     "command_line",
     "cut",
     "env_setting",
+    "for_live",
     "guard_for",
     "head_settings",
     "keep_beliefs",
@@ -79,6 +80,13 @@ def make_policy(name: str, settings: Sequence[str] = ()) -> Policy:
     """
     policy = bare_policy(name, own_settings(settings))
     return wrappers_of(name, settings).around(policy)
+
+
+def for_live(name: str, policy: Policy) -> Policy:
+    """The policy; refused where a live run could not go on with it after a restart."""
+    if does_remember(policy):
+        raise UserError(f"--policy {name}: it remembers what no log has, so it is for virtual time: `headway simulate`")
+    return policy
 
 
 safe_policy = first_fit

@@ -21,7 +21,7 @@ from headway.core.errors import UserError
 from headway.core.job import Job
 from headway.core.node import Nodes
 from headway.core.plan import Plan
-from headway.core.policy import Policy, is_gangless
+from headway.core.policy import Policy, does_remember, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Decided, run
 from headway.cycle.sound import PolicyError, stalls
@@ -31,7 +31,7 @@ from headway.record.log import LogWriter
 from headway.record.metrics import Tally
 from headway.record.reading import keep_good
 from headway.record.results import Outcome, outcome
-from headway.record.resume import interrupted
+from headway.record.resume import Interrupted, interrupted
 from headway.sim.cluster import SimCluster
 from headway.workload.simulate_fields import SimulateFields
 from headway.workload.trace import rigid
@@ -87,17 +87,24 @@ def perform(scenario: Scenario, task: Task, tell: Tell | None = None) -> Outcome
     return outcome(tally, scenario.trace.jobs, name=task.policy, seed=task.seed)
 
 
-def simulate(scenario: Scenario, task: Task, tell: Tell | None = None, log: Path | None = None) -> Tally:
-    """One run from beginning to end. An unfinished log of the same run is continued: its plans are not made again."""
+def simulate(
+    scenario: Scenario, task: Task, tell: Tell | None = None, log: Path | None = None,
+    say: Callable[[str], object] = lambda _: None,
+) -> Tally:  # fmt: skip
+    """One run from beginning to end. An unfinished log of the same run is continued: its plans are not made again.
+    Under a policy that remembers it begins anew, and `say` is told.
+    """
     cluster, head = make_cluster(scenario, task), make_head(scenario, task)
     tally = Tally(stays=task.picture, worth=scenario.trace.expectations)
     if log is not None and log.exists():
         keep_good(log)
-    before = interrupted(log, head)
+    before, (policy, witness) = interrupted(log, head), witnessed(task.make())
+    if before.lines and does_remember(policy):
+        say(f"{log}: begins anew: {task.policy} remembers what no log has, so an interrupted run cannot go on")
+        before = Interrupted()
     readers = [] if tell is None else [_watcher(tally, scenario, tell)]
     writer = LogWriter(log, head, tally, *readers, fresh=not before.lines, written=before.lines)
     book = make_book(head.estimates, cluster.truth, cluster.speed_at, scenario.beliefs, cluster.speed_on)
-    policy, witness = witnessed(task.make())
     last: list[Decided] = []
 
     def observe(decided: Decided) -> None:

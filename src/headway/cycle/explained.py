@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway.core.policy import Policy, explain_with
 from headway.core.snapshot import Snapshot
+from headway.core.text import lasting
 from headway.cycle.sound import raised
+
+Clock = Callable[[float], str]
+"""From seconds of the run's clock to a time of day."""
 
 
 def explained(policy: Policy, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
@@ -21,10 +26,11 @@ def explained(policy: Policy, snapshot: Snapshot, row: int) -> Mapping[str, Any]
     return told
 
 
-def sentences(told: Mapping[str, Any]) -> list[tuple[str, str]]:
+def sentences(told: Mapping[str, Any], clock: Clock | None = None) -> list[tuple[str, str]]:
     """Topic and sentence; and one more for what would help, where the policy says so.
 
     Example: `{"score": {"total": 0.7, "user": 0.5, "wait": 0.2}}` is `("score", "0.700 = user 0.500 + wait 0.200")`.
+    With a clock, a verdict has the time of day: `yes: In time with 4 replicas. Ends 14:20 ± 6 min.`
     """
     found = []
     for topic, value in told.items():
@@ -33,6 +39,7 @@ def sentences(told: Mapping[str, Any]) -> list[tuple[str, str]]:
             sentence = str(value)
         elif "sentence" in value:
             sentence = f"{value['verdict']}: {value['sentence']}" if "verdict" in value else str(value["sentence"])
+            sentence += _ends(value, clock)
             remedy = str(value.get("remedy", ""))
         elif "total" in value and all(isinstance(part, int | float) for part in value.values()):
             parts = " + ".join(f"{name} {part:.3f}" for name, part in value.items() if name != "total")
@@ -45,5 +52,13 @@ def sentences(told: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def explanation(policy: Policy, snapshot: Snapshot, row: int) -> list[tuple[str, str]]:
-    return sentences(explained(policy, snapshot, row))
+def _ends(value: Mapping[str, Any], clock: Clock | None) -> str:
+    at, give = value.get("done_at"), value.get("give") or 0.0
+    word = {"yes": "Ends", "no": "Earliest"}.get(str(value.get("verdict")))
+    if clock is None or word is None or not isinstance(at, float) or not math.isfinite(at):
+        return ""
+    return f" {word} {clock(at)}{f' ± {lasting(give)}' if give >= 1.0 else ''}."
+
+
+def explanation(policy: Policy, snapshot: Snapshot, row: int, clock: Clock | None = None) -> list[tuple[str, str]]:
+    return sentences(explained(policy, snapshot, row), clock)

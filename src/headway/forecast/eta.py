@@ -105,12 +105,17 @@ class Background:
         return math.inf if self._looks else max(0.0, self._next - time.monotonic())
 
     def look(self, present: Callable[[], Present]) -> None:
-        """Begins to look ahead, if that is due. `present` is asked at once, in the caller's thread."""
+        """Begins to look ahead, if that is due. `present` is asked at once, in the caller's thread. Where no thread can
+        be started now, it is due again later.
+        """
         if self.due:
             found = present()
             self._looks = True
             self._thread = threading.Thread(target=self._run, args=(found,), name="headway-eta", daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError:
+                self._next, self._looks = time.monotonic() + self.EVERY, False
 
     def _run(self, present: Present) -> None:
         began = time.thread_time()

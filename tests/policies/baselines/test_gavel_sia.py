@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from forked import headway
 from headway.core.errors import UserError
 from headway.core.node import Nodes
 from headway.core.plan import Start, Stop
@@ -17,6 +18,7 @@ from headway.policies.baselines.gavel_makespan import soonest
 from headway.policies.baselines.gavel_max_min import max_min
 from headway.policies.baselines.sia import choose
 from headway.policies.registry import POLICIES
+from headway.policies.steps.time_shares import by_shares
 from headway.policies.steps.type_rounds import Asked
 from headway.policies.value.shares import Programme
 from headway.sim.cluster import Costs, SimCluster, World
@@ -76,6 +78,45 @@ def test_finish_time_counts_what_was_done_before_at_the_even_share():
     assert before["j1"] == (100.0, pytest.approx(200.0), 0.0)
     x, y = now[:, 0]
     assert (50 + 50 / x) / 200 == pytest.approx((50 + 100 / y) / 200, rel=0.01)
+
+
+def test_finish_time_counts_nothing_as_done_where_more_is_left_than_before():
+    """It was thought to take 100 s and now 100,000 s, or an hour and now 30 s."""
+    share = FinishTime()
+    share(_asked([[100], [3600]], [1]))
+    now = share(_asked([[100_000], [30]], [1], age=[1000, 1000]))
+    assert share.before["j0"] == (100_000.0, pytest.approx(200_000.0), 0.0)
+    assert (now > 0).all()
+    assert now.sum() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("policy", [max_min, FinishTime(), soonest, choose])
+@pytest.mark.parametrize("grown", [1e5, 1e8, 1e11, 1e14])
+def test_estimates_may_grow_by_any_factor(policy, grown):
+    for factor in (1.0, grown, 1.0):
+        found = policy(_asked([[100 * factor, 50 * factor], [100, INF]], [1, 1], age=[1000, 1000]))
+        if policy is choose:
+            assert dict(found) == {0: 1, 1: 0}
+        else:
+            assert np.isfinite(found).all()
+            assert (found.sum(axis=1) > 0).all()
+
+
+def test_a_programme_that_fails_is_made_at_the_next_snapshot():
+    fails = True
+
+    def share(asked):
+        if fails:
+            raise ValueError("no answer")
+        return np.array([[0.1], [0.9]])
+
+    policy = by_shares(lambda: share)
+    at = [a_snapshot(a_job("a"), a_job("b"), nodes=some_nodes(1, gpus=1), now=now) for now in (0.0, 1.0, 2.0)]
+    for snapshot in at[:2]:
+        with pytest.raises(ValueError, match="no answer"):
+            policy(snapshot)
+    fails = False
+    assert started(policy(at[2])) == ["b"]
 
 
 def test_makespan_gives_time_by_what_is_left():
@@ -213,6 +254,37 @@ def test_a_policy_that_is_used_again_begins_anew(name):
     policy = POLICIES[name]()
     first, second = (simulate(jobs, TWO_WIDE, policy) for _ in range(2))
     assert [one.plan for one in first] == [one.plan for one in second]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupted_simulation_begins_anew(name, tmp_path):
+    """What the policy remembered is not in the log."""
+    jobs = [f"{{name: j{n}, gpu: 1, replicas: {1 + n % 2}, seconds: {900 + 300 * (n % 5)}, submit: {70 * n}}}"
+            for n in range(16)]  # fmt: skip
+    nodes = [f"{{gpu: 2, labels: {{accelerator: {kind}}}}}" for kind in ("k80", "v100")]
+    (tmp_path / "jobs.yaml").write_text(f"jobs: [{', '.join(jobs)}]\nnodes: [{', '.join(nodes)}]\n")
+    words = ["simulate", "jobs.yaml", "--policy", name, "--set", "round=10", "--estimates", "oracle", "--json"]
+    done = headway(*words, "--log", "run.log", folder=tmp_path)
+    log = tmp_path / "run.log"
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(whole.splitlines(keepends=True)[: whole.count(b"\n") // 2]))
+    again = headway(*words, "--log", "run.log", folder=tmp_path)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert log.read_bytes() == whole
+    assert "begins anew" in again.stderr
+    assert "begins anew" not in done.stderr
+    assert headway("replay", "run.log", folder=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("words", [("run", "jobs.yaml"), ("run", "jobs.yaml", "--dry-run"), ("schedule",)])
+def test_a_policy_that_remembers_is_for_virtual_time(words, tmp_path):
+    (tmp_path / "jobs.yaml").write_text("jobs: [{name: a, cpu: 100m, command: ['true']}]\n")
+    (tmp_path / "queues.yaml").write_text("queues: [{name: a}]\n")
+    done = headway(*words, "--policy", "sia", "--queues", "queues.yaml", folder=tmp_path)
+    assert done.returncode == 2
+    assert "--policy sia: " in done.stderr
+    assert "virtual time" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 TWO_WIDE = Nodes.of([a_node("slow", gpus=2, accelerator="k80"), a_node("fast", gpus=2, accelerator="v100")])

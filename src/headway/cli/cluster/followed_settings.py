@@ -19,7 +19,7 @@ from headway.cli.queue_config import in_full
 from headway.cli.wiring import bare_policy, safe_policy_for
 from headway.core.errors import UserError
 from headway.core.plan import Plan
-from headway.core.policy import Policy, explain_with, is_gangless
+from headway.core.policy import Policy, does_remember, explain_with, is_gangless
 from headway.core.snapshot import Snapshot
 from headway.workload.decode import decode
 from headway.workload.yaml_values import shortened
@@ -109,6 +109,10 @@ class FollowedPolicy:
     @property
     def gangless(self) -> bool:
         return is_gangless(self.current)
+
+    @property
+    def remembers(self) -> bool:
+        return does_remember(self.current)
 
     @property
     def file(self) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headway.cli.cluster.followed_settings import FollowedPolicy
 from headway.cli.screen.clock_times import FEWEST_DRAWS, LooksAhead
 from headway.cli.wiring import make_policy
-from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
 from headway.forecast.times import Eta, Forecast, Range
 
 if TYPE_CHECKING:
     from headway.kube.cluster import KubeCluster
+    from headway.kube.views.foreseen import Foreseen
 
 START_SECONDS = SAVE_SECONDS = 10.0
 """What starts and saves of pods are taken to take."""
@@ -30,7 +30,7 @@ OLD_SECONDS = 900.0
 
 
 class Foreseeing:
-    """Looks ahead while jobs wait, and gives the cluster what it finds, for their statuses."""
+    """Looks ahead while jobs wait, and gives the cluster what it finds, for statuses of jobs that wait or start."""
 
     def __init__(self, cluster: KubeCluster, name: str, policy: Policy, settings: Sequence[str]) -> None:
         """`policy` decides, and was made by this name with these settings: another one is made to look ahead."""
@@ -43,8 +43,11 @@ class Foreseeing:
         """Call it after the log has the cycle: it keeps what was asked of the estimates."""
         self._changed |= bool(snapshot.changed)
         cluster, now = self._cluster, snapshot.now
-        if not cluster.following.waiting or cluster.board.unfinished > MOST_FORESEEN:
+        if cluster.board.unfinished > MOST_FORESEEN:
             cluster.foresee({}, math.inf)
+            return
+        if not cluster.following.waiting:
+            cluster.foresee(self._told(now), math.inf)
             return
         if (settings := self._settings_now()) is not self._with:
             self._ahead, self._with, self._changed = self._looks_ahead(), settings, True
@@ -53,9 +56,12 @@ class Foreseeing:
             self._begin(snapshot)
         if (newest := self._ahead.newest) is not None:
             self._found = newest.forecast
-        told = self._found is not None and self._found.now >= now - OLD_SECONDS
         again = now + self._ahead.due_in if self._changed else self._next
-        cluster.foresee(_foreseen(self._found) if self._found is not None and told else {}, again)
+        cluster.foresee(self._told(now), again)
+
+    def _told(self, now: float) -> Foreseen:
+        found = self._found
+        return _foreseen(found) if found is not None and found.now >= now - OLD_SECONDS else {}
 
     def _begin(self, snapshot: Snapshot) -> None:
         try:
@@ -71,7 +77,7 @@ class Foreseeing:
         return LooksAhead(make, began, START_SECONDS, SAVE_SECONDS, self._cluster.foreseen_anew)
 
 
-def _foreseen(found: Forecast) -> Mapping[JobId, tuple[Range | None, Range]]:
+def _foreseen(found: Forecast) -> Foreseen:
     """Only jobs that will be done. Of too few futures no range is told."""
     few = found.draws < FEWEST_DRAWS
     return {job: _middle(eta) if few else eta for job, eta in found.jobs.items() if math.isfinite(eta.done.mid)}

@@ -12,10 +12,9 @@ from typing import Annotated
 
 import typer
 
-from headway import __version__
 from headway.cli.options import Context, Json, Kubeconfig, Namespace
-from headway.cli.screen.completion import Completion, asked_by, typed
-from headway.cli.screen.plain_help import PlainCommand, PlainGroup
+from headway.cli.screen.completion import asked_by, program, typed
+from headway.cli.screen.plain_help import PlainCommand
 
 PROGRAM = "kubectl-headway"
 Job = Annotated[str, typer.Argument(help="The job's name.")]
@@ -70,7 +69,7 @@ def eta(
     kubeconfig: Kubeconfig = None,
     json: Json = False,
 ) -> None:
-    """Tell when jobs that train are done, as the scheduler believes."""
+    """Tell when jobs that wait or train start and are done, as the scheduler believes."""
     from headway.cli.cluster.eta_cluster import eta_on_cluster
 
     eta_on_cluster(job, "all" if everywhere else namespace, kubeconfig, context, as_json=json)
@@ -107,27 +106,8 @@ COMMANDS = (submit, jobs, why, eta, cancel, suspend, resume)
 HELP = "Deep-learning training on this cluster: submit TrainingJobs, look at them, suspend and cancel them."
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
-        print(f"{PROGRAM} {__version__}")
-        raise typer.Exit
-
-
-def _whole(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_tell_version, is_eager=True)
-    ] = False,
-    completion: Completion = None,
-) -> None:
-    pass
-
-
 def app() -> typer.Typer:
-    made = typer.Typer(
-        name="headway", cls=PlainGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-        help=HELP,
-    )  # fmt: skip
-    made.callback()(_whole)
+    made = program(HELP)
     for one in COMMANDS:
         made.command(one.__name__, cls=PlainCommand)(one)
     return made

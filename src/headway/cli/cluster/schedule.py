@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -49,11 +49,13 @@ from headway.cli.options import (
 from headway.cli.wiring import (
     beliefs_for,
     env_setting,
+    for_live,
     guard_for,
     head_settings,
     keep_beliefs,
     keeping,
     make_policy,
+    no_sharing,
     queue_rules,
     queue_setting,
     quotas_of,
@@ -62,6 +64,7 @@ from headway.core.errors import UserError
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.core.restarts import RestartLimits
+from headway.core.snapshot import Snapshot
 from headway.cycle.explained import explanation
 from headway.cycle.loop import ABOUT_THE_POLICY, Book, Decided, run
 from headway.kube.settings import Measure
@@ -188,7 +191,7 @@ def schedule(
     from headway.kube.settings import ClaimSettings, KubeSettings, KubeTimeouts
 
     settings = [*settings_of_file(settings_file), *settings, *queue_setting(queues), *env_setting(env, policy)]
-    chosen = followed(policy, settings) or make_policy(policy, settings)
+    chosen = _decider(policy, settings)
     known, settings = beliefs_for(estimates, beliefs), written_out(settings)
     guard, access = guard_for(policy, settings, log, known), access_for(kubeconfig, context)
     report_to = progress_address or f"{_own_address(access.url)}:{_port(progress_listen)}"
@@ -205,7 +208,7 @@ def schedule(
         how = KubeSettings(
             began=state.began, namespace=inside, beside=beside, serials=serials, progress_seconds=progress_seconds,
             until_idle=until_idle, pods=pods, measure=measure, demand_gangs=show_demand, timeouts=timeouts,
-            claims=claims, quotas=quotas_of(chosen), explain=partial(explanation, chosen),
+            claims=claims, quotas=quotas_of(chosen), explain=_explain(chosen, state.began),
         )  # fmt: skip
         cluster = _open(access, worker, progress_listen, system, how, seen, progress_service)
         later = undo.pop_all()
@@ -217,6 +220,10 @@ def schedule(
         _serve(cluster, chosen, (policy, settings), _book(estimates, known, state, guard), writer, guard, state)
     if until_idle:
         _show(tally, log, as_json=json)
+
+
+def _decider(name: str, settings: Sequence[str]) -> Policy:
+    return for_live(name, followed(name, settings) or make_policy(name, settings))
 
 
 def _head(policy: str, estimates: str, known: LearnedBeliefs, began: float, settings: list[str]) -> Head:
@@ -245,6 +252,13 @@ def _obey(
     )
     if isinstance(policy, FollowedPolicy):
         policy.look()
+
+
+def _explain(policy: Policy, began: float) -> Callable[[Snapshot, int], list[tuple[str, str]]]:
+    """What the policy says of a job. Times of day are in UTC, as in a status."""
+    from headway.kube.views.foreseen import between
+
+    return partial(explanation, policy, clock=lambda at: between((at, at, at), began) or "never")
 
 
 def _writer(log: Path | None, head: Head, tally: Tally | None, megabytes: int) -> LogWriter:
@@ -380,6 +394,7 @@ def _serve(
         cluster.show(decided.snapshot)
         cluster.keep(state)
         foreseeing.look(decided.snapshot)
+        tell_sharing(decided.snapshot)
         if guard is not None:
             guard.observe(decided)
         if isinstance(policy, FollowedPolicy):
@@ -389,6 +404,7 @@ def _serve(
                 warn("%s", sentence)
 
     name, settings = asked
+    tell_sharing = _sharing(name)
     warn, foreseeing = logging.getLogger("headway").warning, Foreseeing(cluster, name, policy, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: cluster.stop())
@@ -404,6 +420,22 @@ def _serve(
     if cluster.settings.until_idle and not cluster.board.unfinished:
         writer.end(cluster.now(), 0)
     writer.close()
+
+
+def _sharing(policy: str) -> Callable[[Snapshot], None]:
+    """Says once, when jobs run, that neither they nor those that wait can share cores."""
+    over = policy != "migration"
+
+    def look(snapshot: Snapshot) -> None:
+        nonlocal over
+        if over or not snapshot.placements:
+            return
+        rows = [*snapshot.placements, *snapshot.jobs.waiting().tolist()]
+        for sentence in no_sharing(policy, [snapshot.jobs.job(row) for row in rows]):
+            logging.getLogger("headway").warning("%s", sentence)
+            over = True
+
+    return look
 
 
 def _port(listen: str) -> str:

@@ -34,7 +34,7 @@ from headway.core.snapshot import Snapshot
 from headway.cycle.loop import Book
 from headway.estimates.history.change_costs import ChangeCosts
 from headway.estimates.progress import ProgressBook
-from headway.forecast.eta import Background, forecast, usual_costs
+from headway.forecast.eta import forecast, usual_costs
 from headway.forecast.present import Present
 from headway.forecast.times import Range
 from headway.local.settings import clock_zero
@@ -169,14 +169,6 @@ def foresee_more(log: Path, jobs: Sequence[Job], *, as_json: bool) -> None:
     times = ClockTimes(forecast(present, last.policy, safe=safe_policy), _zero(last))
     names = [job.id for job in jobs]
     show_etas(times, dict.fromkeys(names, "to add"), only=names, as_json=as_json)
-
-
-class LiveBackground(Background):
-    """Of a run on this machine or on a cluster."""
-
-    def at(self, snapshot: Snapshot, start: float, save: float) -> None:
-        """Looks ahead from here, if that is due. `start`, `save`: seconds that these take."""
-        self.look(lambda: Present.of(snapshot, costs=usual_costs(ChangeCosts(), start, save)))
 
 
 # ── on the screen ───────────────────────────────────────────────────────────────────────────────────────────

@@ -46,11 +46,8 @@ def suspend(
     state: State = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Suspend jobs: they save, stop, and wait until they are resumed. In the queue, or on a cluster."""
-    if on_cluster(kube, namespace, kubeconfig, context):
-        _order(jobs, "suspended", {"suspend": True}, (namespace, kubeconfig, context), as_json=json)
-        return
-    folder = meant_folder(state)
-    _order_here(folder, jobs, "suspended", lambda job: changed(folder, job, _suspended), as_json=json)
+    where = kube, namespace, kubeconfig, context, state
+    _either(jobs, "suspended", {"suspend": True}, partial(changed, change=_suspended), where, as_json=json)
 
 
 def resume(
@@ -58,11 +55,8 @@ def resume(
     state: State = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Resume suspended jobs: they go on from their checkpoints. In the queue, or on a cluster."""
-    if on_cluster(kube, namespace, kubeconfig, context):
-        _order(jobs, "resumed", {"suspend": False}, (namespace, kubeconfig, context), as_json=json)
-        return
-    folder = meant_folder(state)
-    _order_here(folder, jobs, "resumed", lambda job: changed(folder, job, _resumed), as_json=json)
+    where = kube, namespace, kubeconfig, context, state
+    _either(jobs, "resumed", {"suspend": False}, partial(changed, change=_resumed), where, as_json=json)
 
 
 def cancel(
@@ -70,11 +64,21 @@ def cancel(
     state: State = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Cancel jobs. They save first. In the queue their checkpoints stay; on a cluster the objects stay."""
+    where = kube, namespace, kubeconfig, context, state
+    _either(jobs, "cancelled", {"cancel": True}, take_out, where, as_json=json)
+
+
+def _either(
+    jobs: list[str], word: str, spec: dict[str, bool], act: Callable[[Path, JobId], object],
+    where: tuple[bool | None, str, Path | None, str, Path | None], *, as_json: bool,
+) -> None:  # fmt: skip
+    """Writes this to the TrainingJobs of a cluster, or does that to the jobs of the queue."""
+    kube, namespace, kubeconfig, context, state = where
     if on_cluster(kube, namespace, kubeconfig, context):
-        _order(jobs, "cancelled", {"cancel": True}, (namespace, kubeconfig, context), as_json=json)
-        return
-    folder = meant_folder(state)
-    _order_here(folder, jobs, "cancelled", lambda job: take_out(folder, job), as_json=json)
+        _order(jobs, word, spec, (namespace, kubeconfig, context), as_json=as_json)
+    else:
+        folder = meant_folder(state)
+        _order_here(folder, jobs, word, partial(act, folder), as_json=as_json)
 
 
 # ── in the queue ────────────────────────────────────────────────────────────────────────────────────────────

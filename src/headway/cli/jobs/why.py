@@ -15,6 +15,7 @@ import typer
 from headway.cli.cluster.why_cluster import why_on_cluster
 from headway.cli.machine.queue import meant_folder, queue_home
 from headway.cli.options import Context, Json, Kubeconfig, Namespace, OnKube, State, on_cluster
+from headway.cli.screen.clock_times import FEWEST_DRAWS, ClockTimes
 from headway.cli.screen.say import say
 from headway.cli.screen.show import near
 from headway.cli.trained_policy import is_another
@@ -26,10 +27,11 @@ from headway.core.quantity import GPU
 from headway.core.reason import Code, explain
 from headway.core.snapshot import Snapshot
 from headway.core.text import lasting
-from headway.cycle.explained import explained, sentences
+from headway.cycle.explained import Clock, explained, sentences
 from headway.cycle.loop import decide
 from headway.cycle.sound import PolicyError
 from headway.estimates.models.scaling import plain_speed
+from headway.forecast.times import Forecast, Range
 from headway.local.claims import running_folders
 from headway.local.device_pool import ABOUT_GPUS
 from headway.local.settings import clock_zero
@@ -86,13 +88,22 @@ def why(
     say(f"{job} ({reason.code}, at {lasting(snapshot.now)}): {sentence}")
     sayings = [("held by", ", ".join(reason.blocked_by)), ("helps", reason.remedy), ("deadline", too_late),
                ("gpus", str(gpus or "")), ("machine", about_gpus)]  # fmt: skip
-    shown = [f"  {word:<9} {saying}" for word, saying in (*sayings, *sentences(told)) if saying]
+    shown = [f"  {word:<9} {saying}" for word, saying in (*sayings, *sentences(told, _clock(last))) if saying]
     if note:
         shown.append(f"  note      {near(note)}")
     if last.dead:
         shown.append("  headway   does not run now: this is how it was at the end of the log")
     for line in shown:
         say(line, hang=12)
+
+
+def _clock(last: LastCycle) -> Clock | None:
+    """Of a run that goes on, on this machine."""
+    if last.dead or last.head.cluster != "local":
+        return None
+    zero = clock_zero(last.head.began, last.snapshot.now, time.time())
+    times = ClockTimes(Forecast(last.now, draws=FEWEST_DRAWS), zero)
+    return lambda at: times.between(Range(at, at, at))
 
 
 def _late(last: LastCycle, row: int) -> str:

@@ -3,74 +3,43 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headway.cli.machine.how import HowToTrain, trains
 from headway.cli.machine.jobs_watch import QueueFiles
 from headway.cli.machine.queue_status import read_status
-from headway.cli.machine.training import HowToTrain, shortly, train, would_train
-from headway.cli.options import (
-    AgentEnv,
-    BeliefsFile,
-    BusyGpus,
-    Cgroups,
-    Cluster,
-    Estimates,
-    Gpus,
-    Json,
-    Page,
-    PolicyName,
-    Queues,
-    SaveSeconds,
-    Set,
-    Share,
-    need_page,
-)
+from headway.cli.machine.training import shortly, train, would_train
+from headway.cli.options import Json
 from headway.cli.screen.clock_times import times_of
 from headway.cli.screen.show import show_result
-from headway.cli.wiring import env_setting, queue_setting
 from headway.core.job import JobId
 from headway.local.state_folder import folder_of, has_run
 from headway.record.log import read
 from headway.record.metrics import Tally
 
 
+@trains
 def run(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Jobs files (YAML).")],
-    policy: PolicyName = "headway",
-    env: AgentEnv = "",
-    settings: Set = [],  # noqa: B006  typer copies it
-    queues: Queues = None,
-    cluster: Cluster = "",
-    estimates: Estimates = "progress",
-    beliefs: BeliefsFile = None,
+    how: HowToTrain,
     state: Annotated[
         Path | None,
         typer.Option(help="Keep log, output and checkpoints in this folder. Default: .headway/NAME beside FILE."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Set what earlier runs left aside and start over.")] = False,
-    save_seconds: SaveSeconds = 30.0,
-    cgroups: Cgroups = True,
-    share: Share = False,
-    gpus: Gpus = None,
-    busy_gpus: BusyGpus = False,
-    page: Page = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Start nothing: tell when each job would start and be done.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Train jobs for real on this machine. The same command again runs what is new, failed or unfinished."""
-    need_page(wanted=page)
     folder = folder_of(files[0], state)
     queue = QueueFiles(files, folder, with_added=not (fresh and has_run(folder)))
-    how = HowToTrain(
-        policy=policy, settings=[*settings, *queue_setting(queues), *env_setting(env, policy)], cluster=cluster,
-        estimates=estimates, beliefs=beliefs, save_seconds=save_seconds, cgroups=cgroups, share=share, gpus=gpus,
-        busy_gpus=busy_gpus, page=page, quiet=json, fresh=fresh,
-    )  # fmt: skip
+    how = replace(how, quiet=json, fresh=fresh)
     if dry_run:
         would_train(queue, how)
         return

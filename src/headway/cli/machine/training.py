@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headway.cli.machine.how import HowToTrain
 from headway.cli.machine.jobs_watch import QueueFiles, some
 from headway.cli.machine.page_feed import live_page
 from headway.cli.machine.queue import say_what_counts
@@ -25,6 +26,7 @@ from headway.cli.signals import Signals
 from headway.cli.wiring import (
     beliefs_for,
     check_claims,
+    for_live,
     guard_for,
     head_settings,
     keep_beliefs,
@@ -41,6 +43,7 @@ from headway.core.board import Board
 from headway.core.errors import UserError
 from headway.core.job import Job, JobId
 from headway.core.node import Node, Nodes
+from headway.core.policy import Policy
 from headway.core.states import OVER, State
 from headway.cycle.loop import Decided, Observer
 from headway.cycle.loop import run as run_loop
@@ -82,35 +85,11 @@ KEPT_OVER = 200
 """Jobs that are over, of which a queue that starts again tells how they ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HowToTrain:
-    """The options of a run."""
-
-    policy: str
-    settings: list[str]
-    """Of the policy, with its queues."""
-    cluster: str = ""
-    estimates: str = "progress"
-    beliefs: Path | None = None
-    save_seconds: float = 30.0
-    cgroups: bool = True
-    share: bool = False
-    gpus: str | None = None
-    """Those that may be given out; None: all that are found."""
-    busy_gpus: bool = False
-    page: bool = False
-    """Shown live in a browser."""
-    quiet: bool = False
-    fresh: bool = False
-    stays: bool = False
-    """It is a queue that stays: jobs that are over leave it, and it goes on without any."""
-
-
 def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
     """Trains the jobs of the queue until all are over; with `stays` until it is told to end."""
     folder = queue.folder
     nodes, devices = _checked(queue, how)
-    decider, known = make_policy(how.policy, how.settings), beliefs_for(how.estimates, how.beliefs)
+    decider, known = _decider(how), beliefs_for(how.estimates, how.beliefs)
     with ExitStack() as stack:
         stack.enter_context(closing(lock(folder)))
         claim = stack.enter_context(closing(claim_machine(folder, nodes, devices.all, share=how.share)))
@@ -149,6 +128,10 @@ def train(files: Sequence[Path], queue: QueueFiles, how: HowToTrain) -> None:
         _train(here, loop, writer, watch, guard_for(how.policy, how.settings, folder / "run.log", known))
 
 
+def _decider(how: HowToTrain) -> Policy:
+    return for_live(how.policy, make_policy(how.policy, how.settings))
+
+
 def _head(files: Sequence[Path], file: Path, how: HowToTrain, stamp: dict[str, Any], began: float) -> Head:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
     return Head("local", how.policy, how.estimates, stamp, 0, began, f"{file.name} {digest}")
@@ -184,8 +167,9 @@ def would_train(queue: QueueFiles, how: HowToTrain) -> None:
     began = _clock_began(left)
     going = _going_on(left, queue, began, env_key(folder) if left.last else b"")
     book = make_book(how.estimates, beliefs=beliefs_for(how.estimates, how.beliefs))
-    policy = make_policy(how.policy, how.settings)
-    foresee(going, nodes, policy, book, began=began, log=folder / "run.log" if goes_on else None, as_json=how.quiet)
+    foresee(
+        going, nodes, _decider(how), book, began=began, log=folder / "run.log" if goes_on else None, as_json=how.quiet
+    )
 
 
 def _newer(queue: QueueFiles, status: StatusFile, at_once: bool) -> Wish | None:

@@ -9,30 +9,18 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headway.cli.machine.how import HowToTrain, given, trains
 from headway.cli.machine.jobs_watch import QueueFiles
 from headway.cli.machine.queue import queue_home
 from headway.cli.machine.queue_status import REFUSED, read_status
-from headway.cli.machine.training import HowToTrain, train
-from headway.cli.options import (
-    BusyGpus,
-    Cgroups,
-    Cluster,
-    Gpus,
-    Page,
-    PolicyName,
-    Queues,
-    SaveSeconds,
-    Set,
-    Share,
-    need_page,
-)
+from headway.cli.machine.training import train
 from headway.cli.screen.say import say
-from headway.cli.wiring import queue_setting
 from headway.core.errors import UserError
 from headway.local.added import RunCard, added_jobs, card_of
 from headway.local.over import last_lines
@@ -58,17 +46,10 @@ WantedBy=default.target
 """SIGTERM goes to Headway alone: it lets the jobs save. What is left after `stop` seconds is killed."""
 
 
+@trains
 def up(
-    policy: PolicyName = "headway",
-    settings: Set = [],  # noqa: B006  typer copies it
-    queues: Queues = None,
-    cluster: Cluster = "",
-    save_seconds: SaveSeconds = 30.0,
-    cgroups: Cgroups = True,
-    share: Share = False,
-    gpus: Gpus = None,
-    busy_gpus: BusyGpus = False,
-    page: Page = False,
+    context: typer.Context,
+    how: HowToTrain,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in this terminal, as a service manager wants it.")
     ] = False,
@@ -80,33 +61,21 @@ def up(
 
     It goes on after logout. Its files are in ~/.local/state/headway/queue (XDG_STATE_HOME).
     """
-    need_page(wanted=page)
-    folder = queue_home()
-    given = [*settings, *queue_setting(queues)]
-    words = ["--policy", policy, *(word for one in given for word in ("--set", one))]
-    words += ["--cluster", cluster] if cluster else []
-    words += ["--save-seconds", f"{save_seconds:g}", *([] if cgroups else ["--no-cgroups"])]
-    words += [*(["--share"] if share else []), *(["--busy-gpus"] if busy_gpus else [])]
-    words += ["--page"] if page else []
-    words += [] if gpus is None else ["--gpus", gpus]
+    folder, words = queue_home(), given(context, but=("foreground", "systemd"))
     if systemd:
-        _write_unit(words, save_seconds)
+        _write_unit(words, how.save_seconds)
         return
     if is_locked(folder):
         card = card_of(folder)
         say(f"the queue is up already (process {card.pid if card else '?'}); `headway jobs` shows it")
-        if page:
+        if how.page:
             say(_page_of(card))
         return
     if foreground:
-        how = HowToTrain(
-            policy=policy, settings=given, cluster=cluster, save_seconds=save_seconds, cgroups=cgroups, share=share,
-            gpus=gpus, busy_gpus=busy_gpus, page=page, stays=True,
-        )  # fmt: skip
-        train([], QueueFiles([], folder), how)
+        train([], QueueFiles([], folder), replace(how, stays=True))
         return
     _start(folder, words)
-    if page:
+    if how.page:
         say(_page_of(card_of(folder)))
 
 

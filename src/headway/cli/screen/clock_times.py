@@ -6,16 +6,19 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headway.core.job import JobId
 from headway.core.policy import Policy
 from headway.core.snapshot import Snapshot
+from headway.estimates.history.change_costs import ChangeCosts
 from headway.forecast.times import Eta, Forecast, Range
 
 if TYPE_CHECKING:
-    from headway.cli.jobs.eta import LiveBackground
     from headway.cli.machine.queue_status import JobStatus
+    from headway.forecast.eta import Background
+    from headway.forecast.present import Present
 
 SOON = 600.0
 """Up to so many seconds from now, a time of day has seconds."""
@@ -106,18 +109,21 @@ class LooksAhead:
         """
         self._policy, self._began, self._first = policy, began, time.monotonic() + FIRST_LOOK
         self._start, self._save, self._told = start, save, told
-        self._background: LiveBackground | None = None
+        self._background: Background | None = None
+        self._present: Callable[[Snapshot], Present]
         self._newest: ClockTimes | None = None
 
     def look(self, snapshot: Snapshot) -> ClockTimes | None:
         """What was foreseen last. Call it after the log has the cycle: it keeps what was asked of the estimates."""
         if self._background is None and time.monotonic() >= self._first:
-            from headway.cli.jobs.eta import LiveBackground
             from headway.cli.wiring import safe_policy
+            from headway.forecast.eta import Background, usual_costs
+            from headway.forecast.present import Present
 
-            self._background = LiveBackground(self._policy, safe_policy, self._told)
+            self._background = Background(self._policy, safe_policy, self._told)
+            self._present = partial(Present.of, costs=usual_costs(ChangeCosts(), self._start, self._save))
         if self._background is not None:
-            self._background.at(snapshot, self._start, self._save)
+            self._background.look(lambda: self._present(snapshot))
         return self.newest
 
     @property

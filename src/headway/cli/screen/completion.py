@@ -13,6 +13,9 @@ from typing import Annotated
 
 import typer
 
+from headway import __version__
+from headway.cli.screen.plain_help import PlainGroup
+
 
 class Shell(StrEnum):
     BASH = "bash"
@@ -38,14 +41,23 @@ def typed(program: str, words: list[str]) -> list[str]:
     return line.split()[1:]
 
 
+def _called(context: typer.Context) -> str:
+    return "kubectl-headway" if (context.find_root().info_name or "").startswith("kubectl") else "headway"
+
+
+def _tell_version(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        print(f"{_called(context)} {__version__}")
+        raise typer.Exit
+
+
 def _show(context: typer.Context, shell: Shell | None) -> None:
     """Prints the script for the program whose help says `Usage: kubectl headway` or `Usage: headway`."""
     if shell is None:
         return
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    called = context.find_root().info_name or ""
-    program = "kubectl-headway" if called.startswith("kubectl") else "headway"
+    program = _called(context)
     print(get_completion_script(prog_name=program, complete_var=asked_by(program), shell=shell.value))
     raise typer.Exit
 
@@ -57,3 +69,22 @@ Completion = Annotated[
         help="Print a script by which this shell completes commands and options, and end.",
     ),
 ]  # fmt: skip
+
+
+def _whole(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_tell_version, is_eager=True)
+    ] = False,
+    completion: Completion = None,
+) -> None:
+    pass
+
+
+def program(about: str) -> typer.Typer:
+    """A command line without commands yet."""
+    app = typer.Typer(
+        name="headway", cls=PlainGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+        help=about,
+    )  # fmt: skip
+    app.callback()(_whole)
+    return app

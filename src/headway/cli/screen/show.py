@@ -13,6 +13,7 @@ from rich.text import Text
 
 from headway.cli.screen.tables import TableColumn, fitted
 from headway.core.job import Job, JobId
+from headway.core.quantity import CPU
 from headway.core.states import State
 from headway.core.text import clean, duration, in_one_unit, lasting
 from headway.local.over import last_lines, outputs_of
@@ -111,6 +112,9 @@ def summary(result: dict[str, Any], courses: Sequence[Course] = ()) -> str:
         lines.append(f"  waiting     mean {duration(wait['mean'])}  makespan {duration(result['makespan'])}")
     if used:
         lines.append(f"  held        {used}")
+    if result["used"] and result["utilisation"].get(CPU):
+        share = result["used"][CPU] / result["utilisation"][CPU]
+        lines.append(f"  used        {100 * share:.0f} % of the cpu that was held")
     if result["slowdown"]["mean"] is not None:
         lines.append(
             f"  slowdown    mean {result['slowdown']['mean']:.2f}  p50 {result['slowdown']['p50']:.2f}"

@@ -25,6 +25,7 @@ from headway.cli.options import (
     TraceFile,
     World,
 )
+from headway.cli.screen.asides import asides
 from headway.cli.screen.live import Bars
 from headway.cli.studies.comparison import show_comparison
 from headway.cli.wiring import (
@@ -85,7 +86,8 @@ def compare(
         for name in names for seed in numbers
     ]  # fmt: skip
     every = [*tasks, *(bound_tasks(scenario, tasks) if bounds else [])]
-    with Bars([f"{task.policy}, seed {task.seed}" if task.seed else task.policy for task in every], quiet=json) as bars:
+    labels = [f"{task.policy}, seed {task.seed}" if task.seed else task.policy for task in every]
+    with asides(), Bars(labels, quiet=json) as bars:
         found = side_by_side(
             scenario, tasks, baseline or names[0], bounds=bounds, processes=jobs or len(os.sched_getaffinity(0)),
             tell=bars.set,

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from headway.cli.options import Json, Set
+from headway.cli.screen.asides import asides
 from headway.cli.screen.say import say
 from headway.cli.trained_policy import is_another
 from headway.cli.wiring import make_policy, safe_policy_for, warn
@@ -38,7 +39,8 @@ def replay(
         asked = list(settings) or ([] if policy else head.settings.get("set", []))
         if not policy and not settings:
             warn(filter(None, [is_another(head)]))
-        run(cluster, make_policy(name, asked), NoEstimates(), safe=safe_policy_for(asked))
+        with asides():
+            run(cluster, make_policy(name, asked), NoEstimates(), safe=safe_policy_for(asked))
         names.append(name)
     if not names:
         raise UserError(f"{log}: this is not a headway log: it has no head line")

@@ -23,6 +23,7 @@ from headway.cli.options import (
     TraceFile,
     World,
 )
+from headway.cli.screen.asides import asides
 from headway.cli.screen.live import Bars
 from headway.cli.screen.say import say
 from headway.cli.screen.show import show_result
@@ -72,6 +73,7 @@ def simulate(
     """Run jobs in virtual time under one policy. `headway run` runs the same jobs file for real.
 
     With --log, an interrupted simulation continues from its log: recorded plans are not made again.
+    Under a policy that remembers (Gavel's, sia) it begins anew.
     """
     check_estimates(estimates)
     known = beliefs_for(estimates, beliefs)
@@ -87,8 +89,8 @@ def simulate(
         picture=report is not None,
         samples=log is not None and len(scenario.trace.jobs) <= 1000,
     )  # fmt: skip
-    with Bars([policy], quiet=json) as bars:
-        tally = run_simulation(scenario, task, lambda share: bars.set(0, share), log)
+    with asides(), Bars([policy], quiet=json) as bars:
+        tally = run_simulation(scenario, task, lambda share: bars.set(0, share), log, lambda sentence: warn([sentence]))
     if report is not None:
         from headway.compare.report import write
         from headway.compare.report_text import subject_of

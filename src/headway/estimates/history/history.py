@@ -54,7 +54,7 @@ class History:
     types: Mapping[ModelOnType, ModelHistory] = field(default_factory=dict)
     """What `kinds` has of all accelerators together, by type: told first to jobs on that type."""
     on_types: TypeLessons = TypeLessons()
-    """What jobs have shown that ran on several types of accelerators. Not kept in files: others show it again."""
+    """What jobs have shown that ran on several types of accelerators."""
     costs: ChangeCosts = ChangeCosts()
     """What starts and stops have taken."""
     memo: dict[tuple[str, Form, str, Setting, str], Prior] = field(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -67,6 +67,16 @@ class TypeLessons:
     """How far jobs of all other models together have moved what is published, by model; empty: of all models."""
     alone: dict[tuple[str, Names], FloatArray] = field(default_factory=dict, init=False, compare=False, repr=False)
     """The same of one model; by job, of those that name no model."""
+
+    @classmethod
+    def of(cls, told: Iterable[tuple[str, JobId, TypeLesson]]) -> TypeLessons:
+        """The lessons after models' jobs have shown these, in this order."""
+        by_model: dict[str, dict[JobId, TypeLesson]] = {}
+        for model, job, lesson in told:
+            by_model.setdefault(model, {})[job] = lesson
+        return cls({
+            model: dict(list(jobs.items())[-MOST_JOBS:]) for model, jobs in list(by_model.items())[-MOST_MODELS:]
+        })  # fmt: skip
 
     def heard(self, model: str, job: JobId, lesson: TypeLesson) -> TypeLessons:
         """The lessons after a job has shown this; the same object where that is nothing new."""

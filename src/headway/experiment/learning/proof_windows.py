@@ -87,22 +87,5 @@ def _generated(given: dict[str, object], digest: str, place: int) -> Scenario:
     return Scenario(blind(generate(settings, nodes), deadlines=False), nodes, world, "progress", f"{GENERATED} {place}")
 
 
-def job_sets(plan: ProofPlan, digest: str, source: str) -> dict[str, set[str]]:
-    """By window and by part that teaches: its jobs. For the test that no job is in two of them."""
-    found = {one.source: _names(one) for one in teaching(plan, digest, source)}
-    for one in windows_of(plan):
-        if one.source == source:
-            found[one.name] = _names(scenario(plan, digest, one))
-    return found
-
-
-def _names(one: Scenario) -> set[str]:
-    """Generated workloads and those of one file each number their jobs alike: the window is part of the name."""
-    own = (
-        one.source.startswith(GENERATED) or "{}" in SOURCES[one.source.rpartition(" ")[0].removesuffix(" tuning")].file
-    )
-    return {f"{one.source if own else ''}/{job.id}" for job in one.trace.jobs}
-
-
 def sources(plan: ProofPlan, sizes: str = "") -> Sequence[str]:
     return list(dict.fromkeys(group.source for group in plan.windows if not sizes or group.sizes == sizes))

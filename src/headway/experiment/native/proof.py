@@ -20,6 +20,7 @@ from headway.experiment.native.contenders import BASELINE, CONTENDERS, HEADWAY
 from headway.experiment.native.live import LiveResult, horizon_of, perform_live
 from headway.experiment.native.runs import LiveRun, LiveRuns, case_of, how_of
 from headway.experiment.native.slices import JOBS, REPORTED, SHARES, SOURCES, Slice
+from headway.kube.api.errors import ApiError
 from headway.lab import LabError
 from headway.record.results import Outcome
 
@@ -84,7 +85,7 @@ def prove(
                     lambda share, at=number: tell(1, (at + share) / len(wanted)),  # type: ignore[misc]
                 )  # fmt: skip
                 live.put(run, result)
-            except (TimeoutError, LabError) as error:
+            except (TimeoutError, LabError, ApiError) as error:
                 failed = str(error) or "no answer in time"
         found.append(SliceFigures(run, result, twin, failed))
         tell(1, (number + 1) / len(wanted))

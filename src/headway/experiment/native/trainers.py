@@ -139,6 +139,8 @@ class SimulatedJob:
     """Of the event at which it ends; another number is out of date."""
     half_seconds: float = 0.0
     """How long it was a half gang, in all."""
+    gave_up: set[str] = field(default_factory=set)
+    """By uid: pods that failed as part of one. What is heard of them late does not start them again."""
 
     def half_until(self, now: float) -> float:
         return self.half_seconds + max(0.0, now - self.half_since if math.isfinite(self.half_since) else 0.0)
@@ -164,7 +166,8 @@ class Trainers:
         """A pod is there, or has changed."""
         mine = self.jobs[pod.job]
         old = mine.pods.get(pod.uid)
-        if old is None and (mine.ended is not None or pod.over) and not pod.leaving:
+        ended = mine.ended is not None or pod.over or pod.uid in mine.gave_up
+        if old is None and ended and not pod.leaving:
             return
         mine.pods[pod.uid] = pod
         if pod.leaving:
@@ -311,6 +314,7 @@ class Trainers:
     def _give_up(self, mine: SimulatedJob, now: float) -> Iterator[Effect]:
         self._watch_half(mine, now, half=False)
         yield from (Ends(pod, well=False) for pod in mine.pods.values())
+        mine.gave_up |= mine.pods.keys()
         mine.pods.clear()
         mine.up.clear()
         yield GivesUp(mine.job.id)

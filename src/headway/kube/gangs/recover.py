@@ -122,7 +122,8 @@ def _columns(status: KeptStatus, begun: Intent, found: Intent) -> Mapping[str, f
     columns = dict(status.columns)
     if found.reason == "Interrupted" != begun.reason and "saved" in columns:
         columns["attained"] = columns["saved"]  # the work since the last checkpoint is lost
-    if found.state is State.WAITING is not begun.state and found.attempt != begun.attempt:
+    stopped = found.attempt != begun.attempt or begun.state is State.MOVING
+    if found.state is State.WAITING is not begun.state and stopped:
         columns["stops"] = columns.get("stops", 0) + 1
     return columns
 

@@ -31,14 +31,16 @@ class Figures:
     """By queue: the seconds that the job has waited which has waited longest."""
     capacity: Mapping[str, float] = field(default_factory=dict)
     """By resource: what the ready nodes have for jobs."""
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """By queue: cores that those jobs hold of which use is measured."""
     frozen: int = 0
     """Jobs that Headway cannot judge: their pods stay, nothing is decided."""
 
 
 def figures(gangs: Iterable[Gang], now: float, nodes: Nodes) -> Figures:
     jobs, pending = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    held, used = defaultdict[tuple[str, str], float](float), defaultdict[str, float](float)
-    waited = dict[str, float]()
+    held, waited = defaultdict[tuple[str, str], float](float), dict[str, float]()
+    used, measured = defaultdict[str, float](float), defaultdict[str, float](float)
     frozen, queues = 0, set[str]()
     for gang in gangs:
         queue = gang.job.queue
@@ -54,10 +56,13 @@ def figures(gangs: Iterable[Gang], now: float, nodes: Nodes) -> Figures:
         for share in gang.wanted.allocation or ():
             for kind, amount in share.amounts:
                 if kind in SHOWN:
-                    held[queue, kind] += amount * len(share.nodes) / SHOWN[kind]
+                    many = amount * len(share.nodes) / SHOWN[kind]
+                    held[queue, kind] += many
+                    if kind == CPU and gang.usage is not None:
+                        measured[queue] += many
         if gang.usage is not None:
             used[queue] += gang.usage.cores
-    return Figures(dict(jobs), dict(pending), dict(held), dict(used), waited, _capacity(nodes), frozen)
+    return Figures(dict(jobs), dict(pending), dict(held), dict(used), waited, _capacity(nodes), dict(measured), frozen)
 
 
 def _capacity(nodes: Nodes) -> dict[str, float]:

@@ -145,6 +145,7 @@ class Metrics(Watcher):
         yield _gauge("pending_jobs", "Jobs that wait, by reason.", ("queue", "reason"), found.pending.items())
         yield _gauge("held", "Cores and GPUs that jobs hold.", ("queue", "resource"), found.held.items())
         yield _gauge("used_cores", "Cores that jobs really use.", ("queue",), _single(found.used.items()))
+        yield _gauge("measured_cores", "Cores that these jobs hold.", ("queue",), _single(found.measured.items()))
         yield _gauge("longest_wait_seconds", "Of the jobs that wait.", ("queue",), _single(found.waited.items()))
         yield _gauge("capacity", "Cores and GPUs of ready nodes.", ("resource",), _single(found.capacity.items()))
         yield _gauge("frozen_jobs", "Jobs that Headway cannot judge.", (), [((), found.frozen)])

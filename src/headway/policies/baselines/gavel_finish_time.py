@@ -47,7 +47,9 @@ class FinishTime:
         return programme(high).middle(1.0)
 
     def _alone(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
-        """With an even share: seconds left, and what was done so far would have taken."""
+        """With an even share: seconds left, and what was done so far would have taken. Nothing was done since the last
+        programme where more is believed to be left than then.
+        """
         parts = asked.slots / len(asked.width) / asked.width[:, None]
         parts /= np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
         alone = 1.0 / (parts / asked.seconds).sum(axis=1)
@@ -55,7 +57,7 @@ class FinishTime:
         so_far = np.zeros(len(alone))
         for job, name in enumerate(asked.ids):
             left, even, had = self.before.get(name, (first[job], 0.0, 0.0))
-            so_far[job] = had + even * (1.0 - first[job] / left)
+            so_far[job] = had + even * max(1.0 - first[job] / left, 0.0)
         self.before = dict(
             zip(asked.ids, zip(first.tolist(), alone.tolist(), so_far.tolist(), strict=True), strict=True)
         )

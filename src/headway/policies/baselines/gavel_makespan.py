@@ -18,9 +18,10 @@ def gavel_makespan() -> TypeRounds:
 
 
 def soonest(asked: Asked) -> FloatArray:
-    programme = Programme(1.0 / asked.seconds, asked.width, asked.slots)
-    possible = 1.0 / (programme.most() * (1.0 - NEAR))
-    return programme.middle(1.0 / _halved(possible))
+    longest = asked.seconds.min(axis=1).max()
+    programme = Programme(longest / asked.seconds, asked.width, asked.slots)
+    possible = longest / (programme.most() * (1.0 - NEAR))
+    return programme.middle(longest / _halved(possible))
 
 
 def _halved(possible: float) -> float:

@@ -15,13 +15,8 @@ LEAST_GAIN = 1.1
 def lend_cpu(draft: Draft, cool_down: float) -> None:
     """Lends to running jobs whose limit is above what they hold: what their nodes have idle, to one role of each."""
     snapshot = draft.snapshot
-    jobs = snapshot.jobs
-    if CPU not in snapshot.nodes.kinds:
-        return
-    for row in jobs.running().tolist():
-        if draft.decided(row) is not None or not int(jobs.can[row]) & Can.RESIZE:
-            continue
-        for number, role in enumerate(jobs.job(row).roles):
+    for row in _resizable(draft):
+        for number, role in enumerate(snapshot.jobs.job(row).roles):
             wanted = min(dict(role.limit).get(CPU, 0), _held(snapshot, row, number) + _spare(draft, row, number))
             if wanted < _held(snapshot, row, number) * LEAST_GAIN or not _held(snapshot, row, number):
                 continue
@@ -33,17 +28,21 @@ def lend_cpu(draft: Draft, cool_down: float) -> None:
 def take_back_cpu(draft: Draft) -> None:
     """Takes back what running jobs hold beyond their request. What is given up is free in a later snapshot."""
     snapshot = draft.snapshot
-    jobs = snapshot.jobs
-    if CPU not in snapshot.nodes.kinds:
-        return
-    for row in jobs.running().tolist():
-        if snapshot.placements[row].requests is None or draft.decided(row) is not None:
+    for row in _resizable(draft):
+        if snapshot.placements[row].requests is None:
             continue
-        for number, role in enumerate(jobs.job(row).roles):
-            if _held(snapshot, row, number) > role.amount(CPU) > 0 and int(jobs.can[row]) & Can.RESIZE:
+        for number, role in enumerate(snapshot.jobs.job(row).roles):
+            if _held(snapshot, row, number) > role.amount(CPU) > 0:
                 draft.resize(row, number, role.amount(CPU), max(role.amount(MEMORY), 1))
                 draft.wake(snapshot.now + 1.0)
                 break
+
+
+def _resizable(draft: Draft) -> list[int]:
+    """Running jobs of which nothing is decided yet."""
+    snapshot, can = draft.snapshot, draft.snapshot.jobs.can
+    rows = snapshot.jobs.running().tolist() if CPU in snapshot.nodes.kinds else []
+    return [row for row in rows if int(can[row]) & Can.RESIZE and draft.decided(row) is None]
 
 
 def _held(snapshot: Snapshot, row: int, role: int) -> int:

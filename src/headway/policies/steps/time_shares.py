@@ -50,12 +50,12 @@ class _Dealt:
         return chosen
 
     def _deal(self, asked: Asked) -> None:
-        self.at = asked.now
-        self.shares = dict.fromkeys(asked.ids, np.zeros(len(asked.slots)))
+        shares = dict.fromkeys(asked.ids, np.zeros(len(asked.slots)))
         runs = np.flatnonzero(np.isfinite(asked.seconds).any(axis=1))
         if len(runs):
             share = self.share(asked.only(runs)).clip(0.0, 1.0)
-            self.shares |= {asked.ids[job]: one for job, one in zip(runs.tolist(), share, strict=True)}
+            shares |= {asked.ids[job]: one for job, one in zip(runs.tolist(), share, strict=True)}
+        self.at, self.shares = asked.now, shares
         self.had = {name: np.full(len(asked.slots), BEGUN) for name in asked.ids}
 
     def _order(self, asked: Asked) -> list[tuple[int, int]]:

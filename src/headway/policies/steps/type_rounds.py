@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,6 +74,8 @@ Choose = Callable[[Asked], Chosen]
 
 class TypeRounds:
     """A policy. `begin` makes what chooses; it is called anew when time goes back."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self, seconds: float, begin: Callable[[], Choose]) -> None:
         solver()

@@ -11,10 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from headway.core.job import Can
 from headway.core.node import FloatArray, IntArray
 from headway.core.placement import Placement, beyond, only_role, resized, take
 from headway.core.plan import Because, Decision, Move, Plan, Reserve, Resize, Scale, Start, Stop
-from headway.core.policy import Policy, explain_with, is_gangless
+from headway.core.policy import Around, Policy
 from headway.core.quantity import CPU, DEFAULT_CPU, MEMORY, show
 from headway.core.snapshot import Snapshot
 from headway.core.states import State
@@ -35,18 +34,11 @@ ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class Queued(Around):
     """A policy behind queues: itself a policy."""
 
     policy: Policy
     queues: tuple[Queue, ...]
-
-    @property
-    def gangless(self) -> bool:
-        return is_gangless(self.policy)
-
-    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
-        return explain_with(self.policy, snapshot, row)
 
     def beyond(self, snapshot: Snapshot) -> Callable[[int], str]:
         """Of a waiting job's row: why its queue may not hold it, whatever nodes there are; empty if it may."""

@@ -10,13 +10,11 @@ seen at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from headway.core.errors import UserError
 from headway.core.plan import Plan
-from headway.core.policy import Policy, explain_with, is_gangless
+from headway.core.policy import Around, Policy
 from headway.core.snapshot import Snapshot
 
 _ROUNDING = 1e-6
@@ -26,18 +24,11 @@ LATE, LATE_SHARE = 0.5, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class InRounds:
+class InRounds(Around):
     """A policy that is asked in rounds: itself a policy."""
 
     policy: Policy
     seconds: float
-
-    @property
-    def gangless(self) -> bool:
-        return is_gangless(self.policy)
-
-    def explain(self, snapshot: Snapshot, row: int) -> Mapping[str, Any]:
-        return explain_with(self.policy, snapshot, row)
 
     def __call__(self, snapshot: Snapshot) -> Plan:
         now = snapshot.now

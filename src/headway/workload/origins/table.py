@@ -108,7 +108,7 @@ COLLECTIONS: Mapping[str, Collection] = {
         Collection("chronus", "Chronus (SoCC 2021): Philly's jobs with strict, soft and no deadlines, in minutes"),
         Collection("pollux", "Pollux (OSDI 2021): workloads by Philly's arrivals, measured profiles, its authors' own "
                    "results", ("pollux.py", "gap.py")),
-        Collection("sia", "Sia (SOSP 2023): workloads by Philly's arrivals", ("gap.py",)),
+        Collection("sia", "Sia (SOSP 2023): three families of workloads", ("gap.py",)),
         Collection("gavel", "Gavel (OSDI 2020): a virtual cluster of Philly, two traces of its own, and speeds by type "
                    "of GPU", ("gavel.py",)),
         Collection("shockwave", "Shockwave (NSDI 2023): jobs whose batch size changes"),
