@@ -10,6 +10,7 @@ from headway.core.node import Node
 from headway.experiment import unlike
 from headway.experiment.case import Cell, RunSize
 from headway.experiment.perform import measure
+from headway.experiment.trace_folder import with_traces
 from headway.experiment.unlike import BASELINE, MAIN, TWIN, UNLIKE, make
 from headway.policies.registry import POLICIES
 from headway.workload.trace import Trace
@@ -92,3 +93,12 @@ def test_who_knows_all_is_measured_apart():
 def test_every_cell_has_files_and_every_entry_a_policy():
     assert {cell.mix for cell in UNLIKE.cells} == set(unlike.FILES) == set(unlike.CLUSTERS)
     assert all(entry.policy in POLICIES for entry in UNLIKE.entries)
+
+
+def test_cells_whose_traces_are_not_there_are_left_out_unless_all_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADWAY_TRACES", str(tmp_path))
+    assert with_traces(UNLIKE, UNLIKE.cells) == UNLIKE.cells, "then the error names what is missing"
+    for file in unlike.FILES[unlike.MSR]:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert {cell.mix for cell in with_traces(UNLIKE, UNLIKE.cells)} == {unlike.MSR}

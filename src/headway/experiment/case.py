@@ -106,3 +106,5 @@ class Experiment:
     targets: Sequence[Goal]
     analysis: Sequence[str] = ()
     """Notes for the reader of the figures."""
+    traces: Callable[[Cell], Sequence[str]] = lambda _cell: ()
+    """Files of published traces without which a cell is left out; where all lack, or none is named, it is run."""

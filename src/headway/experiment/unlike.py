@@ -211,6 +211,7 @@ UNLIKE = Experiment(
         Goal("mean as a multiple of the best of Gavel's and Sia's, all-knowing", _to_published, 1.0, "{:.3f}",
              at_least=False),
     ),
+    traces=lambda cell: FILES[cell.mix],
     analysis=(
         "Last ends vary: settings that make no difference move them by 3 %.",
         ("openb names the GPU models of its nodes and pods, but tells no speeds by type: it is not in it. Nor is srtf "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any
@@ -29,10 +29,11 @@ from headway.compare.executors import make_executor, running
 from headway.compare.kept_runs import KeptRuns
 from headway.compare.perform import Workers
 from headway.core.errors import UserError
-from headway.experiment.case import Experiment
+from headway.experiment.case import Cell, Experiment
 from headway.experiment.gather import result, run
 from headway.experiment.page import amount, page, value_of, verdict
 from headway.experiment.registry import EXPERIMENTS
+from headway.experiment.trace_folder import with_traces
 
 STUDIES: Mapping[str, Callable[..., None]] = {"learning-curve": learning_curve, "learning": learning, "native": native}
 """Experiments of another form: one run begins with what others have taught, or is made on a real API server."""
@@ -72,13 +73,10 @@ def experiment(
     chosen = EXPERIMENTS[name]
     size = chosen.quick if quick else chosen.full
     size = replace(size, seeds=seeds_of(seeds, first=1)) if seeds else size
-    store = _kept(fresh=fresh)
+    store, cells = _kept(fresh=fresh), _cells(chosen, quick=quick)
     try:
         with asides(), _workers(executor, jobs) as workers, Bars([name], quiet=json) as bars:
-            found = run(
-                chosen, chosen.quick_cells if quick else chosen.cells, size, workers,
-                lambda share: bars.set(0, share), store,
-            )  # fmt: skip
+            found = run(chosen, cells, size, workers, lambda share: bars.set(0, share), store)
     except KeyboardInterrupt:
         if store is not None:
             say("finished runs are kept: the same command without --fresh continues from there", error=True)
@@ -92,6 +90,14 @@ def experiment(
     _show(chosen, told)
     if report is not None:
         print(f"report  {report}")
+
+
+def _cells(chosen: Experiment, *, quick: bool) -> Sequence[Cell]:
+    wanted = chosen.quick_cells if quick else chosen.cells
+    found = with_traces(chosen, wanted)
+    if left_out := [cell.name for cell in wanted if cell not in found]:
+        say(f"left out, as their traces are not here (`headway traces check`): {'; '.join(left_out)}", error=True)
+    return found
 
 
 @contextmanager
