@@ -84,7 +84,7 @@ lab-ready: $(VENV)/.test
 	-@$(BIN)/headway lab build $(LAB_PROGRAMS)
 
 test: check browser terminal clock prometheus lab-ready
-	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=30 -rR
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --durations=30 -rR
 
 # A stock torch script on two processes and on two real kubelets, and a stock MaskablePPO that learns to schedule. Torch is
 # 5 GB, so it has an environment of its own.

@@ -1,9 +1,9 @@
 """Fixtures shared by all tests: `lab` (two real nodes, one per session), `control_plane`, `namespace`, `schedule`.
 
-`make test` runs two workers beside each other. What waits for the real Kubernetes that all share is one group, what
-starts a lab of its own another, what waits for real processes of this machine a third, any other file a group of its
-own: each group stays in one worker. So runs do not take each other's cpus, and what a file sets up for all its tests is
-set up once.
+`make test` runs three workers beside each other, because most of the time is spent waiting. What waits for the real
+Kubernetes that all share is one group, what starts a lab of its own another, what waits for real processes of this
+machine a third, any other file a group of its own: each group stays in one worker. So runs do not take each other's
+cpus, and what a file sets up for all its tests is set up once.
 """
 
 from __future__ import annotations
