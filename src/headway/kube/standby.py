@@ -119,11 +119,13 @@ def stand_by(access: Access, worker: ApiWorker, namespace: str) -> None:
     thread = threading.Thread(target=acquire, name="headway-election", daemon=True)
     began = time.monotonic()
     thread.start()
-    while thread.is_alive() or not (lists.is_warm or failed):
-        worker.inbox.wait(WAIT_SECONDS)
+    ended = False
+    while not (ended and (lists.is_warm or failed)):
+        ended = not thread.is_alive()  # what came before its end is read below
+        worker.inbox.wait(0.0 if ended and (lists.is_warm or failed) else WAIT_SECONDS)
         while (message := worker.inbox.next()) is not None:
             lists.take(message)
-        if lists.refused and not thread.is_alive():
+        if lists.refused and ended:
             raise refusal(next(iter(lists.refused.values())).error)
     if failed:
         raise failed[0]
